@@ -39,7 +39,7 @@ async def test_the_options_of_a_pipeline_are_listed() -> None:
 
     assert ended.code == 0, ended
     assert '"name": "watermark"' in ended.out
-    assert "How late a message may come" in ended.out
+    assert "How late a message may arrive" in ended.out
 
     ended = await queen("pipeline", "options", "widow", dsn=NOWHERE)
     assert (ended.code, ended.out) == (2, "")

@@ -263,7 +263,7 @@ def test_a_window_goes_on_after_postgresql_has_crashed(
             failures.append(driver.answer(ANSWER_SECONDS)["failure"])
 
         # What was staged is gone, and said so; what was published is there, and it goes on.
-        assert "lost what tasks had staged" in failures[0]
+        assert "lost the staged rows" in failures[0]
         assert failures[1:] == ["", ""]
         assert published(dsn) >= BATCHES
         assert results(dsn) == whole(batches)
@@ -288,7 +288,7 @@ def test_what_retention_takes_before_a_window_comes_there_is_an_error(
             " where p.queue_id = (select id from queen.queues where name = 'events')"
         )
 
-    with pytest.raises(Exception, match="were removed before this stream has read them"):
+    with pytest.raises(Exception, match="were deleted before this stream read them"):
         windows.run(spark, config)
 
     assert results(dsn) == before

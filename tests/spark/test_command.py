@@ -134,5 +134,5 @@ def test_without_java_it_says_so(dsn: str, command: list[str], tmp_path: Path) -
 
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1] == (
-        "queen: Spark needs Java 17 or later: none is on the PATH"
+        "queen: Spark needs Java 17 or later: install it and add it to the PATH"
     )

@@ -85,7 +85,7 @@ def test_postgresql_that_crashes_loses_what_was_staged_and_the_batch_is_repeated
             server.start()
             assert staged(dsn) == 0
             faults.release("publishing.1")
-            assert "lost what tasks had staged" in end()
+            assert "lost the staged rows" in end()
         assert (published(dsn), messages(dsn, "b")) == (0, MESSAGES // 4)
 
         # Once more, when it was published and Spark does not know yet.
@@ -189,10 +189,10 @@ def test_what_retention_took_before_the_stream_came_there_is_an_error(
     assert value(dsn, "select count(*) from queen.removals where xid is not null") > 0
     faults.release("planned.2")
 
-    assert "were removed before this stream has read them" in finish(query)
+    assert "were deleted before this stream read them" in finish(query)
     assert oracle.assert_beginning(whole, oracle.digests(dsn, "b")) == MESSAGES * 3 // 4
     # It is said each time, until somebody decides.
-    assert "were removed" in run(place, copy)
+    assert "were deleted" in run(place, copy)
     copy.read["failOnDataLoss"] = "false"
     assert run(place, copy) == ""
 

@@ -154,7 +154,7 @@ def test_a_name_is_that_of_one_replay(spark: SparkSession, dsn: str, log: Log) -
     replay.run(spark, config_of(dsn))
 
     for change in ({"from": "other"}, {"to": "other"}, {"where": "offset > 1"}):
-        with pytest.raises(errors.InvalidOption, match=r"the replay r went from queue orders \("):
+        with pytest.raises(errors.InvalidOption, match=r"the replay r was from queue orders \("):
             replay.run(spark, config_of(dsn, **change))
     with pytest.raises(errors.QueueNotFound, match="there is no queue nowhere"):
         replay.run(spark, config_of(dsn, name="s", to="nowhere"))
@@ -217,7 +217,7 @@ def test_messages_that_retention_took_are_missed(spark: SparkSession, dsn: str, 
         )
 
     for _ in range(2):
-        with pytest.raises(errors.DataLost, match="was to write 60 messages and wrote 48"):
+        with pytest.raises(errors.DataLost, match="planned 60 messages and wrote 48"):
             replay.run(spark, config_of(dsn), report=lose)
 
 

@@ -79,7 +79,7 @@ def test_postgresql_that_crashes_in_the_middle_loses_and_doubles_nothing(
             fill(log)
         crash = threading.Thread(target=crash_at, args=(server, dsn, faults, "publishing.1", 0))
         crash.start()
-        with pytest.raises(Exception, match="lost what tasks had staged"):
+        with pytest.raises(Exception, match="lost the staged rows"):
             run(place, config_of(dsn), faults)
         crash.join()
         crash = threading.Thread(target=crash_at, args=(server, dsn, faults, "published.2", 2))

@@ -40,7 +40,7 @@ def plan_by_two(primary: str, replica: str, reached: int) -> None:
 
         assert ahead.partitions(start, end)
         assert behind.latestOffset(start, ReadMaxRows(100)) == start
-        with pytest.raises(errors.DatabaseUnavailable, match="does not have all yet"):
+        with pytest.raises(errors.DatabaseUnavailable, match="does not have all data"):
             behind.partitions(start, end)
 
 
@@ -72,7 +72,7 @@ def test_what_was_planned_by_one_replica_is_not_read_from_one_that_is_behind() -
         second = whole(primary)
 
         assert read(primary, second) == 960
-        with pytest.raises(errors.DatabaseUnavailable, match="does not have all yet"):
+        with pytest.raises(errors.DatabaseUnavailable, match="does not have all data"):
             read(replica, second)
         assert read(replica, first) == 480
         plan_by_two(primary, replica, first.end_xid)

@@ -170,8 +170,8 @@ def test_a_write_with_a_name_and_a_number_is_done_once(frame: Frame, dsn: str) -
         ("payload string", (None,), "payload is null"),
         ("payload string", ("{",), "not JSON"),
         ("payload string", ("[" * 65 + "]" * 65,), "deeper than 64"),
-        ("payload string", ('"' + "x" * 2**20 + '"',), "at most 1048576"),
-        ("payload string, headers string", ("1", "[]"), "headers are a JSON object"),
+        ("payload string", ('"' + "x" * 2**20 + '"',), "the limit is 1048576"),
+        ("payload string, headers string", ("1", "[]"), "headers must be a JSON object"),
         ("payload string, headers string", ("1", '{"a": "\\u0000"}'), "NUL"),
         ("payload string, headers map<string,string>", ("1", {"a": None}), "of strings"),
         ("payload string, headers map<string,int>", ("1", {"a": 1}), "of strings"),
@@ -221,7 +221,7 @@ def test_the_schema_and_the_size_of_a_queue_hold_for_the_sink(frame: Frame, dsn:
 
     with pytest.raises(PySparkException, match="object"):
         write(frame(("a", "1")), dsn)
-    with pytest.raises(PySparkException, match="at most 20"):
+    with pytest.raises(PySparkException, match="the limit is 20"):
         write(frame(("a", '{"long": "0123456789"}')), dsn)
     write(frame(("a", '{"a": 1}')), dsn)
 

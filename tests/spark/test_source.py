@@ -119,9 +119,9 @@ def test_an_offset_before_the_first_is_an_error(
     execute(orders, f"select {cut} from queen.partitions p where p.name = 'p0'")
 
     for start in ("10", '{"p0": 10}'):
-        with pytest.raises(PySparkException, match=f"p0 of queue orders begins with offset {end}"):
+        with pytest.raises(PySparkException, match=f"p0 of queue orders begins at offset {end}"):
             load(startingOffset=start).count()
-        with pytest.raises(PySparkException, match="startingOffset asks for 10"):
+        with pytest.raises(PySparkException, match="after startingOffset 10"):
             stream(spark, orders, tmp_path / "lost", startingOffset=start)
 
     assert load(startingOffset="10", failOnDataLoss="false").count() == 40 + 50 - end
@@ -172,16 +172,16 @@ def test_payloads_are_parsed_by_a_schema(load: Load, dsn: str) -> None:
         ({"queue": "none"}, "there is no queue none"),
         ({"columns": "offset,nothing"}, "there is no nothing"),
         ({"columns": "offset,offset"}, "twice"),
-        ({"startingOffset": "latest"}, "nothing"),
+        ({"startingOffset": "latest"}, "start at latest"),
         ({"startingOffset": "-1"}, "startingOffset"),
         ({"startingOffset": '{"p0": "x"}'}, "startingOffset"),
         ({"endingOffset": "earliest"}, "endingOffset"),
         ({"startingTimestamp": "yesterday"}, "ISO 8601"),
         ({"failOnDataLoss": "maybe"}, "neither true nor false"),
-        ({"tasks": "0"}, "no whole number from 1 on"),
+        ({"tasks": "0"}, "not a whole number of at least 1"),
         ({"partitions": "[1]"}, "a list of names"),
-        ({"partitions": ""}, "names none"),
-        ({"schema": "day date"}, "schema.day: date is not read"),
+        ({"partitions": ""}, "the list is empty"),
+        ({"schema": "day date"}, "schema.day: date is not supported"),
         ({"schema": "a struct<b: array<binary>>"}, "schema.a.b: binary"),
         ({"schema": "fields map<string, string>"}, "from_json"),
         ({"schema": "price decimal(38, 18)"}, "decimal"),
@@ -280,7 +280,7 @@ def test_a_queue_that_was_made_anew_is_another(
     execute(orders, "update queen.queues set deleted_at = now() where name = 'orders'")
     make(orders, "orders")
 
-    with pytest.raises(PySparkException, match="deleted and made anew"):
+    with pytest.raises(PySparkException, match="deleted and recreated"):
         stream(spark, orders, tmp_path)
 
 

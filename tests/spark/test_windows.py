@@ -182,13 +182,13 @@ def test_a_declaration_that_does_not_fit_is_refused_before_the_stream_starts(
     [
         ("by:", "bye:", "unknown field `bye`"),
         ("name: spent", "", "missing required field `name`"),
-        ("{total: sum(amount), times: count(*)}", "{}", "aggregate: nothing is summed up"),
-        ("total:", "who:", "a name is there twice"),
+        ("{total: sum(amount), times: count(*)}", "{}", "aggregate: set at least one"),
+        ("total:", "who:", "names must be unique"),
         ("{tumbling: 1 minute}", "{session: 1 minute}\nmode: update", "a session has no result"),
-        ("{tumbling: 1 minute}", "{session: 1 minute}\nby: []", "by: a session is"),
+        ("{tumbling: 1 minute}", "{session: 1 minute}\nby: []", "by: name a field"),
         ("{tumbling: 1 minute}", "{sliding: 1 minute}", "one of tumbling, sliding with every"),
-        ("{tumbling: 1 minute}", "{tumbling: 1 minute}\npartition: whom", "called whom"),
-        ("{tumbling", "{tumbling: [", "not understood"),
+        ("{tumbling: 1 minute}", "{tumbling: 1 minute}\npartition: whom", "no field whom"),
+        ("{tumbling", "{tumbling: [", "the window is invalid"),
     ],
 )
 def test_a_declaration_that_is_wrong_in_itself_says_why(old: str, new: str, complaint: str) -> None:

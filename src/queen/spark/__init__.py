@@ -12,5 +12,5 @@ __all__ = ["QueenDataSource", "register"]
 
 
 def register(spark: "SparkSession") -> None:
-    """Make the format ``queen`` known to a session."""
+    """Register the format ``queen`` with a session."""
     spark.dataSource.register(QueenDataSource)

@@ -1,4 +1,4 @@
-"""One connection of a driver or a task to PostgreSQL: statements by name, as everywhere."""
+"""A PostgreSQL connection of a driver or a task, with named statements."""
 
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ Connection = psycopg.Connection[dict[str, Any]]
 
 _SETTINGS: Final = {
     "application_name": "queen-spark",
-    # A host that is gone is found within ten seconds, as the server's connections find it.
+    # An unreachable host is detected within ten seconds, as by the server's connections.
     "connect_timeout": "10",
     "keepalives_idle": "3",
     "keepalives_interval": "2",
@@ -22,35 +22,35 @@ _SETTINGS: Final = {
 
 
 def conninfo(dsn: str) -> str:
-    """A DSN with what all our connections have. Raises InvalidOption, without a word of it."""
+    """Add Queen's connection settings to a DSN. Raises InvalidOption, without quoting the DSN."""
     try:
         return make_conninfo(dsn, **_SETTINGS)
     except psycopg.ProgrammingError:
-        # What libpq says of it quotes it, and there may be a password in it.
+        # libpq's message quotes the DSN, which may contain a password.
         raise errors.InvalidOption(
-            "dsn: it is neither postgresql://user@host/database nor keywords and values of libpq"
+            "dsn: write postgresql://user@host/database, or keywords and values of libpq"
         ) from None
 
 
 def connect(dsn: str) -> Connection:
-    """A connection of its own, each statement a transaction. Raises DatabaseUnavailable."""
+    """Open a connection in autocommit mode. Raises DatabaseUnavailable."""
     try:
         connection = Connection.connect(conninfo(dsn), autocommit=True, row_factory=dict_row)
-        # Parameters are $1, $2 … as in all other calls.
+        # With parameters $1, $2 … as in all other calls.
         connection.cursor_factory = psycopg.RawCursor[dict[str, Any]]
         return connection
     except psycopg.OperationalError as error:
-        raise errors.DatabaseUnavailable(f"PostgreSQL does not answer: {error}") from error
+        raise errors.DatabaseUnavailable(f"PostgreSQL is unreachable: {error}") from error
 
 
 def call(connection: Connection, name: str, *arguments: object) -> list[dict[str, Any]]:
-    """What a named statement answers."""
+    """Run a named statement and return its rows."""
     cursor = connection.execute(sql.CALLS[name].encode(), arguments)
     return cursor.fetchall() if cursor.description else []
 
 
 def bound(name: str, *values: str | int) -> str:
-    """The text of a named statement with its values in it, for COPY, which takes no parameters."""
+    """Return a named statement with its values inlined, because COPY accepts no parameters."""
     text = sql.CALLS[name].removesuffix(";")
     for number in range(len(values), 0, -1):
         text = text.replace(f"${number}", str(values[number - 1]))

@@ -1,4 +1,4 @@
-"""The options of the format ``queen``: read, checked, and nothing else taken."""
+"""The options of the format ``queen``: parsed, checked, and unknown ones rejected."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ _Offset = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Option(NamedTuple):
-    """What somebody can write behind ``.option``; docs/reference/spark.md lists them all."""
+    """A name for ``.option``. docs/reference/spark.md documents all of them."""
 
     name: str
     of: Literal["both", "source", "sink"]
@@ -43,7 +43,7 @@ OPTIONS: Final = (
 )
 _BY_LOWER: Final = {option.name.lower(): option for option in OPTIONS}
 _IGNORED: Final = frozenset({"path", "checkpointlocation", "queryname"})
-"""Spark's own, which it hands over too."""
+"""Options of Spark itself, which it passes too."""
 _MAX_MESSAGES: Final = 1_000_000
 _EARLIEST: Final = "earliest"
 _LATEST: Final = "latest"
@@ -58,7 +58,7 @@ class SourceOptions(NamedTuple):
     payload_schema: str | None
     partitions: tuple[str, ...] | None
     starting_offset: Offsets | None
-    """None: all there is."""
+    """None reads all."""
     is_from_latest: bool
     ending_offset: Offsets | None
     starting_at: datetime | None
@@ -70,9 +70,9 @@ class SourceOptions(NamedTuple):
     shard: int
     txn_app_id: str | None
     has_trailing_batch: bool
-    """Of a stream with a name: what a watermark holds back comes without another message."""
+    """An empty batch follows the last message of a named stream, so that windows close."""
     ledger_dsn: str
-    """The primary, where what is remembered is written."""
+    """DSN of the primary, which stores the progress."""
 
     def __repr__(self) -> str:
         return redacted(self)
@@ -92,13 +92,13 @@ class SinkOptions(NamedTuple):
 
 
 def source_options(given: Mapping[str, str], environment: Mapping[str, str]) -> SourceOptions:
-    """What was asked of the source. Raises InvalidOption."""
+    """Parse the options of the source. Raises InvalidOption."""
     read = _Reader(given, "source")
     dsn = _dsn(read, environment)
     starting = read.text("startingOffset") or _EARLIEST
     ending = read.text("endingOffset") or _LATEST
     if ending == _EARLIEST:
-        raise errors.InvalidOption("endingOffset: latest, a number, or JSON by partition")
+        raise errors.InvalidOption("endingOffset: write latest, a number, or JSON by partition")
     return SourceOptions(
         dsn=read.text("readDsn") or dsn,
         ledger_dsn=dsn,
@@ -124,13 +124,13 @@ def source_options(given: Mapping[str, str], environment: Mapping[str, str]) -> 
 def sink_options(
     given: Mapping[str, str], environment: Mapping[str, str], *, is_stream: bool
 ) -> SinkOptions:
-    """What was asked of the sink. Raises InvalidOption."""
+    """Parse the options of the sink. Raises InvalidOption."""
     read = _Reader(given, "sink")
     app_id, version = read.text("txnAppId"), read.number("txnVersion", least=0)
     if version is not None and is_stream:
-        raise errors.InvalidOption("txnVersion: a stream counts its batches itself")
+        raise errors.InvalidOption("txnVersion: remove it, because a stream numbers its batches")
     if not is_stream and (app_id is None) is not (version is None):
-        raise errors.InvalidOption("txnAppId and txnVersion make a write repeatable together only")
+        raise errors.InvalidOption("txnAppId and txnVersion must be set together")
     return SinkOptions(
         dsn=_dsn(read, environment),
         queue=read.needed("queue"),
@@ -141,7 +141,7 @@ def sink_options(
 
 
 class _Reader:
-    """Reads one option after the other; what is no option of ours is refused at once."""
+    """Reads options one by one. Rejects unknown options."""
 
     def __init__(self, given: Mapping[str, str], of: Literal["source", "sink"]) -> None:
         self._given: dict[str, str] = {}
@@ -155,7 +155,7 @@ class _Reader:
             self._given[option.name] = value
 
     def given(self, name: str) -> str | None:
-        """As it is, also an empty one."""
+        """Return the text as it is, even if it is empty."""
         return self._given.get(name)
 
     def text(self, name: str) -> str | None:
@@ -170,7 +170,7 @@ class _Reader:
         if (text := self.text(name)) is None:
             return None
         if not text.isdecimal() or int(text) < least:
-            raise errors.InvalidOption(f"{name}: {text} is no whole number from {least} on")
+            raise errors.InvalidOption(f"{name}: {text} is not a whole number of at least {least}")
         return int(text)
 
     def truth(self, name: str, *, default: bool) -> bool:
@@ -185,7 +185,7 @@ class _Reader:
         try:
             instant = datetime.fromisoformat(text)
         except ValueError as error:
-            raise errors.InvalidOption(f"{name}: {text} is no instant of ISO 8601") from error
+            raise errors.InvalidOption(f"{name}: {text} is not an ISO 8601 timestamp") from error
         return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
@@ -199,7 +199,7 @@ def _dsn(read: _Reader, environment: Mapping[str, str]) -> str:
 def _has_trailing_batch(read: _Reader) -> bool:
     has = read.truth("trailingBatch", default=False)
     if has and read.text("txnAppId") is None:
-        raise errors.InvalidOption("trailingBatch: batches are written down, so give a txnAppId")
+        raise errors.InvalidOption("trailingBatch: set a txnAppId, to store the batches under")
     return has
 
 
@@ -211,7 +211,7 @@ def _columns(read: _Reader) -> tuple[str, ...]:
         if name not in COLUMNS:
             raise errors.InvalidOption(f"columns: there is no {name}; there are {COLUMNS}")
     if len(set(names)) < len(names):
-        raise errors.InvalidOption("columns: one is there twice")
+        raise errors.InvalidOption("columns: a column is listed twice")
     return names
 
 
@@ -219,14 +219,14 @@ def _names(text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
     if not text.strip():
-        # What joins no names must not read all of them.
-        raise errors.InvalidOption("partitions: it names none; leave it out to read them all")
+        # A joined empty list of names must not read all partitions.
+        raise errors.InvalidOption("partitions: the list is empty; omit it to read all partitions")
     if not text.startswith("["):
         return tuple(name.strip() for name in text.split(","))
     try:
         return tuple(msgspec.json.decode(text, type=list[str]))
     except msgspec.DecodeError as error:
-        raise errors.InvalidOption(f"partitions: it must be a list of names: {error}") from error
+        raise errors.InvalidOption(f"partitions: write a list of names: {error}") from error
 
 
 def _offsets(name: str, text: str) -> Offsets | None:
@@ -235,4 +235,4 @@ def _offsets(name: str, text: str) -> Offsets | None:
     try:
         return msgspec.json.decode(text, type=_Offset | dict[str, _Offset])
     except msgspec.DecodeError as error:
-        raise errors.InvalidOption(f"{name}: {text} is not understood: {error}") from error
+        raise errors.InvalidOption(f"{name}: {text} is invalid: {error}") from error

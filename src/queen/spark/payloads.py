@@ -1,4 +1,4 @@
-"""Payloads as columns of their own: JSON objects read into Arrow structs."""
+"""Parse JSON payloads into Arrow structs."""
 
 # pyright: basic, reportAttributeAccessIssue=false
 from typing import Final
@@ -15,15 +15,15 @@ _READ: Final = (
     *(T.DoubleType, T.StringType, T.TimestampType, T.TimestampNTZType),
 )
 _MOST_DIGITS: Final = 18
-"""Of a decimal: a number that is too long for one of more becomes another one."""
+"""Maximum precision of a decimal. With more, Arrow misreads numbers that are too long."""
 
 
 def check_fields(fields: T.StructType, name: str = "schema") -> None:
-    """Raise InvalidOption for types that Arrow does not read as Spark does, or not at all."""
+    """Raise InvalidOption for types that Arrow can't read, or reads differently from Spark."""
     for field in fields.fields:
         at = f"{name}.{field.name}"
         if not field.nullable:
-            raise errors.InvalidOption(f"{at}: a payload may lack it, so it cannot be `not null`")
+            raise errors.InvalidOption(f"{at}: remove `not null`, because a payload may lack it")
         type_ = field.dataType
         while isinstance(type_, T.ArrayType):
             type_ = type_.elementType
@@ -38,13 +38,13 @@ def check_fields(fields: T.StructType, name: str = "schema") -> None:
 
 def _unread(at: str, type_: T.DataType) -> errors.InvalidOption:
     return errors.InvalidOption(
-        f"{at}: {type_.simpleString()} is not read here; take payload as a string, without the"
-        " option schema, and apply from_json to it"
+        f"{at}: {type_.simpleString()} is not supported; remove the option schema, and apply"
+        " from_json to the string payload"
     )
 
 
 def parse_payloads(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with its payloads as the schema has them; null where one does not fit."""
+    """Convert payloads to the schema. Payloads that don't fit become null."""
     at = schema.get_field_index("payload")
     parsed = _parse(batch.column(at), schema.field(at).type)
     columns = [parsed if each == at else column for each, column in enumerate(batch.columns)]
@@ -57,7 +57,7 @@ def _parse(payloads: pa.Array, wanted: pa.StructType) -> pa.Array:
     try:
         return _parse_lines(payloads, wanted)
     except pa.ArrowInvalid:
-        # Some do not fit: halve until they are found.
+        # Some payloads don't fit: split until they are found.
         if len(payloads) == 1:
             return pa.nulls(1, wanted)
         middle = len(payloads) // 2
@@ -66,9 +66,9 @@ def _parse(payloads: pa.Array, wanted: pa.StructType) -> pa.Array:
 
 
 def _parse_lines(payloads: pa.Array, wanted: pa.StructType) -> pa.Array:
-    # Of lines that are all `null` Arrow's reader dies, and among others it reads an empty object.
+    # Arrow crashes if all lines are `null`, and otherwise reads `null` as an empty object.
     is_null = pc.equal(pc.ascii_trim_whitespace(payloads), "null")
-    # A line end is white space between the tokens of JSON: in strings it is escaped.
+    # A raw newline in JSON can only be white space, because strings escape it.
     texts = pc.if_else(is_null, "{}", pc.replace_substring(payloads, "\n", " "))
     whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
     lines = pc.binary_join(whole, "\n")[0].as_buffer()

@@ -1,4 +1,4 @@
-"""A queue as a DataFrame: what is read is planned by the driver and read by the tasks."""
+"""Read a queue as a DataFrame: the driver plans, and the tasks read."""
 
 # pyright: basic
 from collections.abc import Iterator, Sequence
@@ -29,20 +29,20 @@ from queen.spark.segments import SegmentRange, read_range
 
 _TASKS: Final = 16
 _LEAST_PER_TASK: Final = 500_000
-"""Messages: where nobody says how many tasks, for fewer another one costs more than it brings."""
+"""Messages per task, if the number of tasks is not set. Smaller tasks cost more than they save."""
 _MARGIN: Final = timedelta(hours=1)
-"""By how much numbers of transactions and times may run apart."""
+"""How far the order of transaction numbers and of timestamps may differ."""
 
 
 def find_queue(connection: Connection, name: str) -> dict[str, Any]:
-    """The queue's row. Raises QueueNotFound."""
+    """Return the queue's row. Raises QueueNotFound."""
     for row in call(connection, "pipeline_queue", name):
         return row
     raise errors.QueueNotFound(f"there is no queue {name}")
 
 
 def horizon(connection: Connection) -> int:
-    """What transactions below have stored can be read, all of it."""
+    """Return a transaction number. Everything that lower ones stored is readable."""
     return call(connection, "horizon")[0]["xid"]
 
 
@@ -54,7 +54,7 @@ def plan(
     max_messages: int | None = None,
     max_bytes: int | None = None,
 ) -> int:
-    """Where a batch ends that starts here; ``start_xid`` itself when there is nothing to read."""
+    """Return where a batch that starts here ends. ``start_xid`` if there is nothing to read."""
     rows = call(connection, "plan_batch", queue_id, start_xid, end_xid, max_messages, max_bytes)
     return rows[0]["xid"]
 
@@ -62,7 +62,7 @@ def plan(
 def split(
     connection: Connection, range_: SegmentRange, tasks: int | None = None
 ) -> list[SegmentRange]:
-    """A batch in parts for tasks, which together are the whole; the parts are in order."""
+    """Split a batch into ordered parts for tasks."""
     most, least = (_TASKS, _LEAST_PER_TASK) if tasks is None else (tasks, 1)
     rows = call(
         connection, "split_batch", range_.queue_id, range_.start_xid, range_.end_xid, most, least
@@ -77,7 +77,7 @@ def split(
 
 
 class Part(InputPartition):
-    """What one task reads."""
+    """The part of a batch that one task reads."""
 
     def __init__(self, range_: SegmentRange) -> None:
         super().__init__(range_)
@@ -85,11 +85,11 @@ class Part(InputPartition):
 
 
 class QueueReader(DataSourceReader):
-    """A batch: what is in the log when it is planned."""
+    """Reads a batch: the content of the log when it is planned."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         if options.is_from_latest:
-            raise errors.InvalidOption("startingOffset: from latest on, a batch has nothing")
+            raise errors.InvalidOption("startingOffset: a batch can't start at latest")
         _check_payload(options, schema)
         self._options = options
         self._schema = schema
@@ -118,11 +118,11 @@ class QueueReader(DataSourceReader):
 
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
-    A stream: batches of all that was stored between two transactions.
+    Reads a stream, in batches of everything stored between two transactions.
 
-    Its offset is the number of a transaction, whatever the number of partitions; with it the queue,
-    for one of the same name may be another, since when a removal is a loss, and of a database that
-    was restored, how often transactions were given other numbers.
+    Its offset is one transaction number for all partitions. It also contains the queue's id,
+    because a queue may be recreated under its name, the transaction since which a deletion is a
+    loss, and how often a restored database was renumbered.
     """
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -131,12 +131,12 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ("endingTimestamp", options.ending_at),
         ):
             if value is not None:
-                raise errors.InvalidOption(f"{name}: a stream does not end")
+                raise errors.InvalidOption(f"{name}: remove it, because a stream does not end")
         _check_payload(options, schema)
         self._options = options
         self._schema = schema
         self._target: int | None = None
-        """Where everything ends, for AvailableNow."""
+        """The end of the stream for AvailableNow."""
         self._connection: Connection | None = None
 
     def initialOffset(self) -> dict[str, int]:
@@ -154,22 +154,22 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         _check_offsets(self._connected(), options, _bounded(self._connected(), options, queue))
         if options.txn_app_id is None:
             return _offset(queue, start, now)
-        # Before its first batch: of two at once, both begin where one did.
+        # Stored before the first batch, so that two concurrent streams start at the same point.
         (row,) = self._ledger("begin_stream", options.txn_app_id, queue_id, start, now)
         if row["queue_id"] != queue_id:
             raise errors.InvalidOption(
                 f"txnAppId: {options.txn_app_id} has read another queue, or {options.queue} before"
-                " it was deleted and made anew, or restored; its batches would pass for published:"
-                " take another"
+                " it was recreated or restored, so its batches would count as published already:"
+                " use another txnAppId"
             )
         return _offset(queue, row["xid"], row["since"])
 
     def _behind_last(self, queue_id: int) -> int:
         """
-        Behind all that is stored. The horizon may be further, and come back.
+        Return the number after the last stored transaction. The horizon may be ahead of it.
 
-        Of transactions that left no trace on disk a crash gives the numbers out again: a stream
-        that stood behind them would not see what is stored under them then.
+        After a crash, PostgreSQL reuses the numbers of transactions that wrote nothing to disk. A
+        stream that started after them would miss data that is stored under them later.
         """
         rows = self._call("last_xid", queue_id)
         return rows[0]["xid"] + 1 if rows else 0
@@ -195,7 +195,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**start, "xid": end}
 
     def _trailing(self, start: dict[str, int]) -> dict[str, int]:
-        """Where an empty batch ends, written down as all are; ``start`` if there is to be none."""
+        """Return the end of an empty batch, stored as any batch, or ``start`` for no batch."""
         if not self._options.has_trailing_batch:
             return start
         scope = (self._options.txn_app_id, start["queue"], start["xid"])
@@ -205,7 +205,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start
 
     def _reached(self, start: dict[str, int], end: int) -> dict[str, int]:
-        """Where a batch ends that was perhaps planned by another: here, once we have all of it."""
+        """Return the end of a planned batch, or ``start`` until this replica has all of it."""
         if self._horizon(end) < end:
             return start
         return {**start, "xid": end}
@@ -225,8 +225,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         if self._horizon(end["xid"]) < end["xid"]:
             raise errors.DatabaseUnavailable(
-                "this replica does not have all yet that is to be read of queue"
-                f" {self._options.queue}: the batch can be run again"
+                "this replica does not have all data of the batch of queue"
+                f" {self._options.queue} yet: run the batch again"
             )
         queue = self._queue()
         connection = self._connected()
@@ -236,7 +236,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             since_xid=start["since"] if self._options.fail_on_data_loss else 0,
         )
         parts = [Part(each) for each in split(connection, whole, self._options.tasks)]
-        # Only now: what is removed from here on the tasks see, if there are any.
+        # Only now, because tasks detect deletions from here on, but there may be no tasks.
         self._check(start)
         return parts
 
@@ -248,34 +248,34 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._connection.close()
 
     def _check(self, start: dict[str, int]) -> None:
-        """Raise DataLost if the stream cannot go on without leaving something out."""
+        """Raise DataLost if the stream would miss data."""
         options = self._options
         queue = self._queue()
         if queue["id"] != start["queue"]:
             raise errors.DataLost(
-                f"queue {options.queue} was deleted and made anew since this stream began: give it"
+                f"queue {options.queue} was deleted and recreated since this stream began: give it"
                 " another checkpoint"
             )
         if queue["numbering"] != start.get("numbering", 0):
             raise errors.DataLost(
-                "the database was restored into another server since this stream began, and its"
-                " transactions have other numbers: give the stream another checkpoint"
+                "the database was restored into another server since this stream began, so its"
+                " transaction numbers changed: give the stream another checkpoint"
             )
         if not options.fail_on_data_loss:
             return
         row = self._call("missed", start["queue"], start["xid"], start["since"])[0]
         if row["is_missed"]:
             raise errors.DataLost(
-                f"messages of queue {options.queue} were removed before this stream has read them:"
-                " go on without them by option failOnDataLoss=false"
+                f"messages of queue {options.queue} were deleted before this stream read them:"
+                " continue without them by option failOnDataLoss=false"
             )
 
     def _horizon(self, xid: int) -> int:
         row = self._call("horizon")[0]
         if row["xid"] < xid and not row["is_replica"]:
             raise errors.DataLost(
-                "the database is behind this stream: it was restored from a backup; give the"
-                " stream another checkpoint"
+                "the database is behind this stream, because it was restored from a backup: give"
+                " the stream another checkpoint"
             )
         return row["xid"]
 
@@ -291,7 +291,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connection
 
     def _call(self, name: str, *arguments: object) -> list[dict[str, Any]]:
-        """Ask, and ask again once on a new connection: a stream outlives a restart."""
+        """Run a statement. Retries once on a new connection, because a server may restart."""
         try:
             return call(self._connected(), name, *arguments)
         except psycopg.OperationalError:
@@ -300,7 +300,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return call(self._connected(), name, *arguments)
 
     def _ledger(self, name: str, *arguments: object) -> list[dict[str, Any]]:
-        """The same of the primary, where plans are written down."""
+        """Run a statement on the primary, where plans are stored."""
         if self._options.ledger_dsn == self._options.dsn:
             return self._call(name, *arguments)
         with connect(self._options.ledger_dsn) as connection:
@@ -317,7 +317,7 @@ def _xid_at(connection: Connection, queue_id: int, at: datetime) -> int:
 
 
 def _bounded(connection: Connection, options: SourceOptions, queue: dict[str, Any]) -> SegmentRange:
-    """All of the queue inside the bounds that were asked for, but for its transactions."""
+    """Return the range of the queue inside the requested bounds, for all transactions."""
     names = set(options.partitions or ())
     for offsets in (options.starting_offset, options.ending_offset):
         names |= set() if offsets is None or isinstance(offsets, int) else set(offsets)
@@ -344,7 +344,7 @@ def _bounded(connection: Connection, options: SourceOptions, queue: dict[str, An
 
 
 def _check_offsets(connection: Connection, options: SourceOptions, range_: SegmentRange) -> None:
-    """Raise DataLost if a partition begins behind the offset that was asked for."""
+    """Raise DataLost if a partition begins after the requested offset."""
     starts = range_.start_offsets
     if starts is None or not options.fail_on_data_loss:
         return
@@ -353,9 +353,9 @@ def _check_offsets(connection: Connection, options: SourceOptions, range_: Segme
     asked = (range_.queue_id, [*given], [*given.values()], other, ids)
     for row in call(connection, "begins_later", *asked):
         raise errors.DataLost(
-            f"partition {row['name']} of queue {range_.queue} begins with offset {row['first']},"
-            f" and startingOffset asks for {row['wanted']}: what was between is removed; go on"
-            " without it by option failOnDataLoss=false"
+            f"partition {row['name']} of queue {range_.queue} begins at offset {row['first']},"
+            f" after startingOffset {row['wanted']}: messages between were deleted; continue"
+            " without them by option failOnDataLoss=false"
         )
 
 
@@ -376,7 +376,7 @@ def _read(
     options: SourceOptions, schema: StructType, partition: InputPartition
 ) -> Iterator[pa.RecordBatch]:
     if not isinstance(partition, Part):
-        return iter(())  # Where there is nothing to read Spark makes a task of its own.
+        return iter(())  # Without any parts, Spark still creates one task.
     batches = read_range(options.dsn, partition.range, options.columns)
     if options.payload_schema is None or "payload" not in options.columns:
         return batches

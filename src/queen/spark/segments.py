@@ -1,4 +1,4 @@
-"""Segments of a queue as Arrow columns of messages, without a look at any: an executor's work."""
+"""Convert segments of a queue to Arrow columns without looping over messages."""
 
 # pyright: basic, reportAttributeAccessIssue=false
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,27 +34,27 @@ TYPES: Final[Mapping[str, pa.DataType]] = {
 COLUMNS: Final = tuple(TYPES)
 
 _BATCH_BYTES: Final = 16 * 2**20
-"""Of segments that come over at a time."""
+"""Bytes of segments to fetch at a time."""
 _HEX: Final = np.frombuffer(bytes.hex(bytes(range(256))).encode(), dtype=np.uint16)
 _LOW_BITS: Final = 42
 _HEAD: Final = 24
-"""Letters of an id that all messages of a segment share, if it does not cross 2^42 offsets."""
+"""Characters of an id that all messages of a segment share, below 2^42 offsets."""
 
 
 class SegmentRange(NamedTuple):
-    """What one task reads: segments of a queue that transactions have stored, in their order."""
+    """The part of a queue that one task reads: segments by transaction numbers, in order."""
 
     queue: str
     queue_id: int
     start_xid: int
     end_xid: int
     since_xid: int = 0
-    """From which transaction on a removal is one that this reader has missed; 0: never."""
+    """From this transaction on, a deletion is data loss for this reader. 0 means never."""
     partition_ids: tuple[int, ...] | None = None
     start_at: datetime | None = None
     end_at: datetime | None = None
     start_offsets: Mapping[int, int] | int | None = None
-    """By partition id, or of all."""
+    """By partition id, or for all partitions."""
     end_offsets: Mapping[int, int] | int | None = None
     shard: int = 0
     is_sealed: bool = True
@@ -65,7 +65,7 @@ class _Extra(msgspec.Struct, rename="camel"):
     transaction_id: str | None = None
     trace_id: str | None = None
     headers: msgspec.Raw = msgspec.Raw()
-    """As it is stored; empty: none."""
+    """As stored. Empty if there is none."""
 
 
 _DECODE_EXTRAS: Final = msgspec.json.Decoder(list[_Extra | None]).decode
@@ -74,7 +74,7 @@ _DECODE_EXTRAS: Final = msgspec.json.Decoder(list[_Extra | None]).decode
 def read_range(
     dsn: str, range_: SegmentRange, columns: Sequence[str] = COLUMNS
 ) -> Iterator[pa.RecordBatch]:
-    """The messages of a range, each partition in order. Raises DataLost if some were removed."""
+    """Yield the messages of a range, each partition in order. Raises DataLost for deleted ones."""
     expand = _Expander(dsn, range_, columns)
     statement = bound(
         "segments_between",
@@ -85,7 +85,7 @@ def read_range(
         _instant(range_.end_at, "infinity"),
         "null" if range_.partition_ids is None else _array(range_.partition_ids),
     )
-    # On one connection, for behind a DSN there may be several replicas, each as far as it is.
+    # On one connection, because a DSN may name several replicas that differ in progress.
     with open_database(conninfo(dsn)) as database, AdbcConnection(database) as connection:
         _check_horizon(connection, range_)
         for segments in _copied(connection, statement):
@@ -96,7 +96,7 @@ def read_range(
 
 
 def _copied(connection: AdbcConnection, text: str) -> Iterator[pa.RecordBatch]:
-    """What a statement answers, by COPY. The module `dbapi` would load pandas, for a second."""
+    """Run a statement by COPY. The `dbapi` module would import pandas, which takes a second."""
     with AdbcStatement(connection) as statement:
         statement.set_options(**{StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(_BATCH_BYTES)})
         statement.set_sql_query(text)
@@ -105,33 +105,33 @@ def _copied(connection: AdbcConnection, text: str) -> Iterator[pa.RecordBatch]:
 
 
 def _asked(connection: AdbcConnection, name: str, *values: int) -> dict[str, Any]:
-    """The one row that a named statement answers."""
+    """Return the single row of a named statement."""
     (row,) = [row for each in _copied(connection, bound(name, *values)) for row in each.to_pylist()]
     return row
 
 
 def _check_horizon(connection: AdbcConnection, range_: SegmentRange) -> None:
-    """Raise DatabaseUnavailable if this replica is behind the one that the range was planned by."""
+    """Raise DatabaseUnavailable if this replica is behind the one that planned the range."""
     if _asked(connection, "horizon")["xid"] < range_.end_xid:
         raise errors.DatabaseUnavailable(
-            f"this replica does not have all yet that is to be read of queue {range_.queue}: the"
-            " task can be run again"
+            f"this replica does not have all data of queue {range_.queue} for this task yet: run"
+            " the task again"
         )
 
 
 def _check_missed(connection: AdbcConnection, range_: SegmentRange) -> None:
-    """Raise DataLost if something was removed that this reader has not seen."""
+    """Raise DataLost if messages were deleted that this reader has not read."""
     at = (range_.queue_id, range_.start_xid, range_.since_xid)
     if _asked(connection, "missed", *at)["is_missed"]:
         raise errors.DataLost(
-            f"retention or a purge removed messages of queue {range_.queue} that were still to be"
-            " read: keep them longer, hold them (queen pipeline archive does), or go on without"
-            " them by option failOnDataLoss=false"
+            f"retention or a purge deleted messages of queue {range_.queue} before they were read:"
+            " raise its retention, hold it back (queen pipeline archive does), or continue"
+            " without them by option failOnDataLoss=false"
         )
 
 
 class _Expander:
-    """Turns record batches of segments into record batches of messages."""
+    """Converts record batches of segments to record batches of messages."""
 
     def __init__(self, dsn: str, range_: SegmentRange, columns: Sequence[str]) -> None:
         self._dsn = dsn
@@ -148,10 +148,10 @@ class _Expander:
         return messages if mask is None else messages.filter(pa.array(mask))
 
     def _opened(self, segments: pa.RecordBatch) -> "_Columns":
-        """Bodies, ends and extras, decrypted where they are not plain."""
+        """Return bodies, ends and extras, decrypted if necessary."""
         body = segments.column("body")
         _, _, data = body.buffers()
-        # No JSON has this byte, so one look says that all of it is plain.
+        # JSON never contains this byte, so one scan proves that everything is unencrypted.
         if data is None or not self._range.is_sealed or MARK not in data.to_pybytes():
             return _Columns(body, segments.column("ends"), segments.column("extras"))
         opened = [self._open(row) for row in segments.to_pylist()]
@@ -175,7 +175,7 @@ class _Expander:
         self._load(ids)
         keys = {each: self._keys[each] for each in ids}
         if any(key.queue_id != self._range.queue_id for key in keys.values()):
-            raise errors.EncryptionUnavailable("a payload was sealed for another queue")
+            raise errors.EncryptionUnavailable("a payload was encrypted for another queue")
         return open_segment(keys, self._range.shard, row["partition_id"], segment)
 
     def _load(self, ids: Iterable[int]) -> None:
@@ -197,7 +197,7 @@ class _Columns(NamedTuple):
 
 
 class _Messages:
-    """The columns of the messages of some segments, each made when it is asked for."""
+    """The message columns of some segments, each computed when it is used."""
 
     def __init__(self, segments: pa.RecordBatch, range_: SegmentRange, stored: _Columns) -> None:
         self._segments = segments
@@ -228,12 +228,12 @@ class _Messages:
         return pa.array(np.repeat(_numbers(instants), self._counts)).cast(TYPES["createdAt"])
 
     def payload(self) -> pa.Array:
-        """The bodies lie back to back as they came: only their positions are put together."""
+        """Payloads without copying: the bodies are contiguous, so only positions are computed."""
         body = self._stored.body
         _, positions, data = body.buffers()
         starts = np.frombuffer(positions, np.int32, len(body) + 1, body.offset * 4)
         ends = _joined(self._stored.ends)
-        # A segment's first position is 0: the end of what was before.
+        # The first position of a segment is 0, and equals the end of the previous segment.
         keep = np.ones(len(ends), dtype=bool)
         keep[self._firsts + np.arange(len(self._firsts))] = False
         made = np.empty(self._count + 1, np.int32)
@@ -269,7 +269,7 @@ class _Messages:
         return pa.array([each and each.trace_id for each in extras], pa.string())
 
     def _extra(self) -> list[_Extra | None] | None:
-        """What messages have besides, if any has: parsed in one go."""
+        """Extra fields of the messages, parsed in one call. None if no message has any."""
         stored = self._stored.extras
         if stored.null_count == len(stored):
             return None
@@ -285,7 +285,7 @@ class _Messages:
         return self._extras
 
     def mask(self) -> np.ndarray | None:
-        """Which messages are inside the bounds of offsets; None: all."""
+        """Which messages are inside the offset bounds. None selects all."""
         starts, ends = self._range.start_offsets, self._range.end_offsets
         if starts is None and ends is None:
             return None
@@ -319,7 +319,7 @@ def _numbers(column: pa.Array) -> np.ndarray:
 
 
 def _joined(ends: pa.Array) -> np.ndarray:
-    """The positions of all segments, one after the other."""
+    """Concatenate the positions of all segments."""
     _, positions, data = ends.buffers()
     bounds = np.frombuffer(positions, np.int32, len(ends) + 1, ends.offset * 4)
     first, end = int(bounds[0]), int(bounds[-1])
@@ -335,7 +335,7 @@ def _ids(
     counts: np.ndarray,
     offsets: np.ndarray,
 ) -> pa.Array:
-    """What `queen.codec.ids.message_id` says, of many: those of a segment end differently."""
+    """Vectorized `queen.codec.ids.message_id`: in a segment, ids differ only in their last part."""
     count = len(offsets)
     heads = b"".join(
         message_id(shard, partition_id, base)[:_HEAD].encode()

@@ -1,4 +1,4 @@
-"""The format ``queen`` of Spark: a queue to read from, a queue to write to."""
+"""The Spark format ``queen``: read from a queue and write to a queue."""
 
 # pyright: basic
 import os
@@ -15,7 +15,7 @@ _TYPES: Final = {"offset": "bigint", "createdAt": "timestamp"}
 
 
 class QueenDataSource(DataSource):
-    """``spark.read.format("queen")`` and its three sisters; docs/reference/spark.md."""
+    """``format("queen")`` for batch and streaming reads and writes: docs/reference/spark.md."""
 
     @classmethod
     def name(cls) -> str:
@@ -39,7 +39,7 @@ class QueenDataSource(DataSource):
         return QueueWriter(options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> QueueStreamWriter:
-        del overwrite  # Complete mode says so; what is pushed stays pushed.
+        del overwrite  # Set in complete mode, but pushed messages can't be overwritten.
         return QueueStreamWriter(sink_options(self.options, os.environ, is_stream=True), schema)
 
     def _source_options(self) -> SourceOptions:

@@ -1,4 +1,4 @@
-"""Rows of a DataFrame as segments: cut by partition, checked, and put down to be published."""
+"""Convert rows of a DataFrame to segments: split by partition, checked, and staged."""
 
 # pyright: basic
 from collections.abc import Callable, Iterator, Sequence
@@ -25,14 +25,14 @@ from queen.spark.database import Connection, call
 
 WRITTEN: Final = ("partition", "payload", "headers", "traceId")
 LEFT_OUT: Final = ("queue", "offset", "id", "transactionId", "createdAt")
-"""Columns of the source that say where a message was: it gets another place."""
+"""Columns of the source with the position of a message, which changes when it is written."""
 
 _DEFAULT_PARTITION: Final = "Default"
 _MAX_MESSAGES: Final = 10_000
 _MAX_BYTES: Final = 4 * 2**20
-"""Of a segment, as a server makes them."""
+"""Bytes per segment, as on a server."""
 _MAX_PAYLOAD_BYTES: Final = 2**20
-"""Where the queue says nothing: what servers take is their own setting."""
+"""Maximum payload if the queue sets none. Servers have their own setting."""
 _MAX_DEPTH: Final = 64
 _MAX_PARTITION_BYTES: Final = 512
 _MAX_NAME_BYTES: Final = 256
@@ -43,7 +43,7 @@ _DECODE_HEADERS: Final = msgspec.json.Decoder(dict[str, str]).decode
 
 
 class Piece(NamedTuple):
-    """Messages of one partition that become one segment."""
+    """Messages of one partition that form one segment."""
 
     partition: str
     count: int
@@ -53,7 +53,7 @@ class Piece(NamedTuple):
 
 
 class Staging:
-    """What one attempt of one task puts down."""
+    """Stages the rows of one attempt of one task."""
 
     def __init__(
         self, connection: Connection, queue: dict[str, Any], name: str, shard: int, write_id: UUID
@@ -71,7 +71,7 @@ class Staging:
         self.messages = 0
 
     def add(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """Put down the rows of some batches, in one short transaction."""
+        """Stage the rows of some batches in one short transaction."""
         table = pa.Table.from_batches(batches).combine_chunks()
         pieces = list(_pieces(table, self._check))
         self._find([piece.partition for piece in pieces])
@@ -89,10 +89,10 @@ class Staging:
                 self.messages += piece.count
 
     def _check(self, payloads: list[bytes]) -> None:
-        """Raise InvalidItem, PayloadTooLarge or SchemaViolation for what cannot be stored."""
+        """Raise InvalidItem, PayloadTooLarge or SchemaViolation for invalid payloads."""
         most = self._queue["max_payload_bytes"] or _MAX_PAYLOAD_BYTES
         if (largest := max(map(len, payloads))) > most:
-            raise errors.PayloadTooLarge(f"a payload has {largest} bytes; at most {most} fit")
+            raise errors.PayloadTooLarge(f"a payload has {largest} bytes; the limit is {most}")
         if not payload.are_valid(payloads, _MAX_DEPTH):
             for each in payloads:
                 payload.check(each, _MAX_DEPTH)
@@ -101,7 +101,7 @@ class Staging:
                 self._schema.check(each)
 
     def _find(self, names: Sequence[str]) -> None:
-        """Know the ids of partitions, which are made if there are none."""
+        """Load the ids of partitions, and create missing ones."""
         missing = [name for name in dict.fromkeys(names) if name not in self._ids]
         for at in range(0, len(missing), _NAMED_AT_ONCE):
             some = missing[at : at + _NAMED_AT_ONCE]
@@ -114,7 +114,7 @@ class Staging:
             self._ids.update(zip(some, (row["partition_id"] for row in rows), strict=True))
 
     def _key(self, uses: int) -> DataKey | None:
-        """What to seal so many messages with; None for a queue that is not encrypted."""
+        """Return the data key to encrypt this many messages with, or None without encryption."""
         if not self._queue["encrypted"]:
             return None
         keyring = self._keyring = self._keyring or keyring_of_environment()
@@ -139,10 +139,10 @@ class Staging:
 
 
 def check_columns(schema: Any) -> None:  # noqa: ANN401 - a StructType, or an Arrow schema
-    """Raise InvalidOption unless these columns can be written."""
+    """Raise InvalidOption for columns that the sink can't write."""
     names = list(schema.names)
     if "payload" not in names:
-        raise errors.InvalidOption("a column payload is missing: JSON as a string, by to_json")
+        raise errors.InvalidOption("column payload is missing: create it with to_json")
     for name in names:
         if name not in WRITTEN and name not in LEFT_OUT:
             raise errors.InvalidOption(
@@ -156,10 +156,10 @@ def _schema(text: str) -> PayloadSchema:
 
 
 def _pieces(table: pa.Table, check: Callable[[list[bytes]], None]) -> Iterator[Piece]:
-    """Cut rows into segments: partitions in order of appearance, rows of each in their order."""
+    """Split rows into segments: partitions by first appearance, rows in their order."""
     payloads = _column(table, "payload", pa.string())
     if payloads.null_count:
-        raise errors.InvalidItem("a payload is null: a message has one, if only the JSON `null`")
+        raise errors.InvalidItem("a payload is null: use the JSON text `null` for an empty one")
     check(payloads.cast(pa.binary()).to_pylist())
     partitions = _partitions(table)
     codes = partitions.indices.to_numpy()
@@ -188,7 +188,7 @@ def _pieces(table: pa.Table, check: Callable[[list[bytes]], None]) -> Iterator[P
 
 
 def _stop(ends: np.ndarray, start: int, last: int) -> int:
-    """Where a segment ends that starts here: one payload always fits."""
+    """Return where a segment that starts here ends. It contains at least one payload."""
     by_bytes = int(np.searchsorted(ends, int(ends[start]) + _MAX_BYTES, side="right")) - 1
     return max(start + 1, min(last, start + _MAX_MESSAGES, by_bytes))
 
@@ -211,7 +211,7 @@ def _partitions(table: pa.Table) -> pa.DictionaryArray:
 
 
 def _extras(table: pa.Table) -> list[bytes | None] | None:
-    """What messages have beside their payloads; None when none has anything."""
+    """Return the extra fields of messages, or None if no message has any."""
     columns = [name for name in ("headers", "traceId") if name in table.column_names]
     if all(table.column(name).null_count == table.num_rows for name in columns):
         return None
@@ -232,14 +232,14 @@ def _extra(headers: Any, trace_id: str | None) -> bytes | None:  # noqa: ANN401 
 
 
 def _headers(given: Any) -> dict[str, str]:  # noqa: ANN401 - text or pairs
-    """Strings by name, and nothing else: what a consumer cannot decode it would never get past."""
+    """Return headers as strings. Other values would block consumers, which can't decode them."""
     try:
         if isinstance(given, str):
             headers = _DECODE_HEADERS(given)
         else:
             headers = msgspec.convert(dict(given), dict[str, str])
     except (msgspec.DecodeError, TypeError, ValueError) as error:
-        raise errors.InvalidItem(f"headers are a JSON object of strings: {error}") from error
+        raise errors.InvalidItem(f"headers must be a JSON object of strings: {error}") from error
     if any("\0" in text for pair in headers.items() for text in pair):
-        raise errors.InvalidItem("a header has a NUL character")
+        raise errors.InvalidItem("a header contains a NUL character")
     return headers

@@ -1,8 +1,8 @@
 """
-A DataFrame into a queue, exactly once: tasks stage, the driver publishes.
+Write a DataFrame to a queue, exactly once: tasks stage, the driver publishes.
 
-What tasks put down nobody sees. The driver moves all of it to the log in one transaction, together
-with the number of the batch; a batch that is repeated, by whatever tasks, finds its number there.
+Staged messages are invisible. The driver moves all of them to the log in one transaction, together
+with the batch number. If a batch is repeated, by any tasks, its number is already there.
 """
 
 # pyright: basic
@@ -30,16 +30,16 @@ from queen.spark.reader import find_queue
 from queen.spark.staging import Staging, check_columns
 
 _STAGED_BYTES: Final = 32 * 2**20
-"""Of rows that a task gathers before it cuts them into segments."""
+"""Bytes of rows that a task collects before it splits them into segments."""
 _FORGOTTEN_SECONDS: Final = 7 * 86_400.0
 _FORGOTTEN_AT_ONCE: Final = 1_000
 _FULL_SECONDS: Final = 300.0
-"""How long a batch waits for room in a queue that has a maxSize."""
+"""How long a batch waits for space in a queue that has a maxSize."""
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task has staged."""
+    """The ids of what one task has staged."""
 
     task: int
     write_id: UUID
@@ -49,11 +49,11 @@ class Written(WriterCommitMessage):
 
 
 class QueueWriter(DataSourceArrowWriter):
-    """One write of one DataFrame."""
+    """Writes one DataFrame."""
 
     def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
         if overwrite:
-            raise errors.InvalidOption('a queue is not overwritten: use .mode("append")')
+            raise errors.InvalidOption('a queue can\'t be overwritten: use .mode("append")')
         check_columns(schema)
         self._options = options
 
@@ -68,7 +68,7 @@ class QueueWriter(DataSourceArrowWriter):
 
 
 class QueueStreamWriter(DataSourceStreamArrowWriter):
-    """The batches of a stream, each known by the query and its number."""
+    """Writes the batches of a stream, each identified by the query and its number."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         check_columns(schema)
@@ -80,7 +80,7 @@ class QueueStreamWriter(DataSourceStreamArrowWriter):
         app_id = self._options.txn_app_id or context.getLocalProperty("sql.streaming.queryId")
         version = context.getLocalProperty("streaming.sql.batchId")
         if app_id is None or version is None:
-            raise errors.InvalidOption("this is no task of a stream: its query is not known")
+            raise errors.InvalidOption("not a task of a stream: its query is unknown")
         return _stage(self._options, iterator, app_id, int(version))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
@@ -97,7 +97,7 @@ def _stage(
     app_id: str | None,
     version: int | None,
 ) -> Written:
-    """Put a task's rows down; those of a batch that was published before are passed over."""
+    """Stage a task's rows, unless the batch was already published."""
     context = TaskContext.get()
     assert context is not None
     write_id = uuid4()
@@ -108,7 +108,7 @@ def _stage(
             try:
                 _add_all(staging, batches)
             except BaseException:
-                # Nobody else knows of it: Spark names the attempts that count alone.
+                # Clean up here: Spark reports only successful attempts to the driver.
                 with contextlib.suppress(psycopg.Error):
                     call(connection, "unstage", [write_id])
                 raise
@@ -148,7 +148,7 @@ def _is_published(
 def _publish(
     options: SinkOptions, messages: Sequence[WriterCommitMessage | None], version: int
 ) -> None:
-    """Move what the tasks have staged to the log, in the order of the DataFrame."""
+    """Move the staged segments to the log, in the order of the DataFrame."""
     written = sorted(_written(messages), key=lambda each: each.task)
     written = [each for each in written if each.entries]
     if not written:
@@ -162,15 +162,15 @@ def _publish(
         row = _published(connection, app_id, queue["id"], version, ids, entries)
         if row["outcome"] == "lost":
             raise errors.DatabaseUnavailable(
-                "PostgreSQL lost what tasks had staged, as it does when it crashes: nothing was"
-                " published, and the batch can be run again"
+                "PostgreSQL lost the staged rows, as it does in a crash. The batch was not"
+                " published: run it again"
             )
         call(connection, "notify", str(queue["id"]))
         call(connection, "forget_staged", _FORGOTTEN_SECONDS, _FORGOTTEN_AT_ONCE)
 
 
 def _published(connection: Connection, *arguments: object) -> dict[str, Any]:
-    """What came of it. Raises PartitionNotFound and EncryptionUnavailable: nothing was stored."""
+    """Publish. Raises PartitionNotFound and EncryptionUnavailable if the batch was not stored."""
     try:
         (row,) = call(connection, "publish", *arguments)
         return row
@@ -179,15 +179,15 @@ def _published(connection: Connection, *arguments: object) -> dict[str, Any]:
         if ours not in (errors.PartitionNotFound, errors.EncryptionUnavailable):
             raise
         raise ours(
-            f"{error.diag.message_primary}: after tasks had staged it the queue was encrypted, or"
-            " it or a partition of it was removed; the batch can be run again"
+            f"{error.diag.message_primary}: after tasks had staged it, the queue was encrypted, or"
+            " the queue or a partition was deleted. The batch can be run again"
         ) from error
 
 
 def _wait_for_room(
     connection: Connection, options: SinkOptions, queue: dict[str, int], messages: int
 ) -> None:
-    """Wait until consumers have made room. Raises QueueFull when they don't."""
+    """Wait until consumers have made space. Raises QueueFull after a timeout."""
     most = queue["max_size"]
     if messages > most:
         raise errors.QueueFull(
@@ -197,7 +197,7 @@ def _wait_for_room(
     until = time.monotonic() + _FULL_SECONDS
     while call(connection, "backlog", queue["id"], most + 1)[0]["messages"] + messages > most:
         if time.monotonic() > until:
-            raise errors.QueueFull(f"queue {options.queue} has had no room for {_FULL_SECONDS:g} s")
+            raise errors.QueueFull(f"queue {options.queue} has been full for {_FULL_SECONDS:g} s")
         time.sleep(0.5)
 
 

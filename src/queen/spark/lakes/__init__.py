@@ -1,4 +1,4 @@
-"""Where archives lie: tables of files that others can read, behind one small interface."""
+"""Lakes: tables of files that other tools can read, behind one small interface."""
 
 from queen import errors
 from queen.spark.lakes.lake import Batch, DataFile, Lake
@@ -7,7 +7,7 @@ __all__ = ["Batch", "DataFile", "Lake", "open_lake"]
 
 
 def open_lake(dsn: str, *, name: str, format: str, location: str, make: bool = False) -> Lake:
-    """The lake of an archive; with ``make`` it is made. Raises NotFound."""
+    """Open the lake of an archive. ``make`` creates it. Raises NotFound."""
     if format == "iceberg":
         from queen.spark.lakes.iceberg import IcebergLake
 

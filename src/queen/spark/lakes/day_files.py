@@ -1,4 +1,4 @@
-"""Messages into Parquet files, one a day: what tasks write."""
+"""Write messages to Parquet files, one per day, in tasks."""
 
 # pyright: basic, reportAttributeAccessIssue=false
 import contextlib
@@ -19,15 +19,15 @@ from queen.spark.segments import TYPES
 OPTIONAL: Final = frozenset({"headers", "traceId"})
 SCHEMA: Final = pa.schema(
     [
-        # By these numbers Iceberg knows columns, whatever they are called later.
+        # Iceberg identifies columns by these numbers, independent of their names.
         pa.field(name, type_, name in OPTIONAL, metadata={"PARQUET:field_id": str(number)})
         for number, (name, type_) in enumerate(TYPES.items(), 1)
     ]
 )
 _GROUP_BYTES: Final = 64 * 2**20
-"""Of Arrow columns, that become one group of rows."""
+"""Bytes of Arrow columns per row group."""
 _HELD_BYTES: Final = 256 * 2**20
-"""Of all days together: then the largest is written."""
+"""Bytes of all days together. Above it, the largest day is written."""
 _DAY_MICROS: Final = 86_400_000_000
 _REPEATED: Final = ["queue", "partition"]
 _BOUNDED: Final = ["queue", "partition", "offset", "id", "transactionId", "traceId", "createdAt"]
@@ -36,13 +36,13 @@ _EPOCH: Final = date(1970, 1, 1)
 
 class DayFiles:
     """
-    The files of one attempt of one task; their names are its own, so that attempts never meet.
+    The files of one attempt of one task. Their names are unique, so attempts never conflict.
 
     Usage::
 
-        with DayFiles(folder, "0000000001-00000") as files:
+        with DayFiles(directory, "0000000001-00000") as files:
             files.write(batch)
-        files.closed  # What was written.
+        files.closed  # The files that were written.
     """
 
     def __init__(self, folder: str, name: str) -> None:
@@ -73,7 +73,7 @@ class DayFiles:
 
 
 class _DayFile:
-    """One file, written in groups of rows that are worth reading at a time."""
+    """One file, written in row groups of a useful size."""
 
     def __init__(self, path: str, day: int) -> None:
         self._path = path
@@ -113,8 +113,8 @@ class _DayFile:
         return DataFile(self._path, self._day, self._messages, size_bytes)
 
     def abandon(self) -> None:
-        """The attempt failed: what is there is of no use."""
-        with contextlib.suppress(Exception):  # It is thrown away, whatever it says.
+        """Delete the incomplete file of a failed attempt."""
+        with contextlib.suppress(Exception):  # The file is deleted anyway.
             self._writer.close()
         self._stream.close()
         if self._path.startswith("/"):
@@ -122,7 +122,7 @@ class _DayFile:
 
 
 def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Days since 1970 and the rows of each, in their order."""
+    """Yield days since 1970 with their rows, in order."""
     if not batch.num_rows:
         return
     instants = batch.column("createdAt").cast(pa.int64()).to_numpy(zero_copy_only=False)

@@ -1,11 +1,11 @@
 """
-A Delta table, by the package deltalake.
+A Delta table, through the package deltalake.
 
-The batch is a transaction of an application in Delta's log. Nobody but us refuses one that is there
-already, so each commit is made for exactly the version in which the number was read: without
-retries, of two commits one fails. A retry of deltalake would refuse two batches at once, but not
-two compactions of the same files, whose rows would then be there twice; and what is made durable
-is the file of the version that follows.
+A batch is an application transaction in Delta's log. Delta does not reject a batch that the log
+already contains. So each commit is made for exactly the version in which the batch number was read,
+without retries: of two concurrent commits, one fails. A retry by deltalake would detect two
+conflicting batches, but not two compactions of the same files, which would duplicate rows. It would
+also commit a later version than the one whose log file is made durable.
 """
 
 # pyright: basic
@@ -32,7 +32,7 @@ _FIELDS: Final = Batch.__struct_fields__
 
 
 class DeltaLake(Lake):
-    """The table at a location, in folders by day."""
+    """The table at a location, in directories by day."""
 
     def __init__(self, name: str, location: str, *, make: bool = False) -> None:
         super().__init__(name, Place(location))
@@ -86,7 +86,7 @@ class DeltaLake(Lake):
         self._commit(table, [*(self._added(file, is_new=False) for file in new), *removed], [])
 
     def expire(self, seconds: float) -> int:
-        """Delta forgets by itself; what nobody needs any more goes with the orphans."""
+        """Do nothing: Delta expires versions itself, and their files are removed as orphans."""
         return 0
 
     def remove_orphans(self, seconds: float) -> int:
@@ -120,7 +120,7 @@ class DeltaLake(Lake):
         self.place.make_durable([f"{self.place.location}/_delta_log/{version + 1:020d}.json"])
 
     def _app(self, field: str) -> str:
-        """The log keeps one number an application: ours has one for each figure of a batch."""
+        """Return an application id for a field of `Batch`: the log stores one number per id."""
         return f"queen:{self.name}:{field}"
 
     def _added(self, file: DataFile, *, is_new: bool) -> AddAction:

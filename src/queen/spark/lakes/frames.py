@@ -1,4 +1,4 @@
-"""The messages of a lake as a DataFrame: tasks read its files, wherever they are."""
+"""Read the messages of a lake as a DataFrame. Tasks read its files."""
 
 # pyright: basic, reportAttributeAccessIssue=false
 from collections.abc import Iterator, Sequence
@@ -27,9 +27,9 @@ def frame(
     columns: Sequence[str] = COLUMNS,
 ) -> DataFrame:
     """
-    What these files have of a time.
+    Return the messages of these files in a time range.
 
-    Spark's own reader of Parquet would need a jar for each object store; Arrow has them in it.
+    Spark's own Parquet reader would need a jar for each object store. Arrow includes them.
     """
     schema = ", ".join(f"`{name}` {_TYPES.get(name, 'string')}" for name in columns)
     paths = [file.path for file in files if _has(file, start, end)]
@@ -49,7 +49,7 @@ def frame(
 
 
 def _has(file: DataFile, start: datetime | None, end: datetime | None) -> bool:
-    """Whether its day is one of those that are wanted."""
+    """Whether the file's day is in the time range."""
     return (start is None or file.day >= start.astimezone(UTC).date()) and (
         end is None or file.day <= end.astimezone(UTC).date()
     )

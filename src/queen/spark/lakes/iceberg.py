@@ -1,10 +1,10 @@
 """
-An Iceberg table; its catalogue is in Queen's own database.
+An Iceberg table, with its catalog in Queen's database.
 
-The batch is a property of the table, set in the commit that takes the files in: expiry of snapshots
-cannot lose it. Each commit makes a snapshot, also one without files, and names the snapshot that it
-comes after, so of two commits one fails. pyiceberg's own retry is off, for it would append without
-reading the number again.
+The batch is a property of the table, set in the commit that adds the files, so expiring snapshots
+can't lose it. Each commit creates a snapshot, even without files, and names its parent, so of two
+concurrent commits one fails. pyiceberg's retry is off, because it would append without reading the
+batch number again.
 """
 
 # pyright: basic
@@ -82,13 +82,13 @@ class IcebergLake(Lake):
                 with _translated():
                     location = self._table(make=make).location()
                 break
-            except (Unclear, sqlalchemy.exc.IntegrityError):  # Another one made it just now.
+            except (Unclear, sqlalchemy.exc.IntegrityError):  # Another process just created it.
                 time.sleep(wait_seconds)
         else:
-            raise errors.DatabaseUnavailable("the catalogue of the lake does not answer")
+            raise errors.DatabaseUnavailable("the catalog of the lake is unreachable")
         if local(location).rstrip("/") != self.place.location:
             raise errors.InvalidOption(
-                f"the Iceberg table {NAMESPACE}.{self.name} is at {location} already"
+                f"the Iceberg table {NAMESPACE}.{self.name} already exists at {location}"
             )
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class IcebergLake(Lake):
     def exchange(self, table: Table, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
         if tuple(table.schema().column_names) != COLUMNS:
             raise errors.InvalidOption(
-                f"table {NAMESPACE}.{self.name} has columns that are not Queen's"
+                f"table {NAMESPACE}.{self.name} has columns that Queen did not create"
             )
         paths = {file.path for file in old}
         with _translated():
@@ -146,7 +146,7 @@ class IcebergLake(Lake):
 
     def remove_orphans(self, seconds: float) -> int:
         before = datetime.now(UTC).timestamp() - seconds
-        # Listed first: what is committed meanwhile is known afterwards.
+        # Listed first, so that files of a concurrent commit are known afterwards.
         old = [
             entry.path
             for folder in (self.folder, f"{self.place.location}/metadata")
@@ -163,10 +163,10 @@ class IcebergLake(Lake):
             if not make:
                 raise errors.NotFound(f"there is no table {NAMESPACE}.{self.name}") from error
         has_files = next(self.place.entries(self.folder), None) is not None
-        # Whoever has made the table meanwhile may have written some.
+        # If another process has just created the table, it may have written files.
         if has_files and not self._catalog.table_exists(self._identifier):
-            # They would be taken for what failed attempts left, and removed one day.
-            raise errors.InvalidOption(f"there are files of something else in {self.folder}")
+            # They would be deleted later, as leftovers of failed attempts.
+            raise errors.InvalidOption(f"{self.folder} contains files of something else")
         self._catalog.create_namespace_if_not_exists(NAMESPACE)
         try:
             return self._catalog.create_table(
@@ -176,7 +176,7 @@ class IcebergLake(Lake):
             return self._catalog.load_table(self._identifier)
 
     def _settle(self, table: Table) -> None:
-        """The ledger may rest on it only when a failure of the power cannot take it back."""
+        """Make the commit durable, because the ledger relies on it after a power failure."""
         snapshot = table.current_snapshot()
         assert snapshot is not None
         manifests = [each.manifest_path for each in snapshot.manifests(table.io)]
@@ -185,7 +185,7 @@ class IcebergLake(Lake):
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Errors of Iceberg and of its catalogue as what they mean for a commit."""
+    """Translate errors of Iceberg and its catalog to `Raced` and `Unclear`."""
     try:
         yield
     except (CommitFailedException, ValidationException) as error:
@@ -195,11 +195,11 @@ def _translated() -> Iterator[None]:
 
 
 def _files(table: Table) -> list[IcebergFile]:
-    """Files of the table as it is, in the order of their names, which is that of the archive."""
+    """Return the files of the table, sorted by name, which is the order of the archive."""
     tasks = list(table.scan().plan_files())
     if any(task.delete_files for task in tasks):
         raise errors.InvalidOption(
-            f"{'.'.join(table.name())} has delete files: let its data files be rewritten first"
+            f"{'.'.join(table.name())} has delete files: rewrite its data files first"
         )
     return sorted((task.file for task in tasks), key=lambda file: file.file_path)
 
@@ -216,7 +216,7 @@ def _iceberg_file(table: Table, file: DataFile) -> IcebergFile:
 
 
 def _known(table: Table) -> set[str]:
-    """Every file that some state of the table needs, and those of its metadata."""
+    """Return every file that a snapshot of the table needs, and its metadata files."""
     known = {table.metadata_location, *(log.metadata_file for log in table.metadata.metadata_log)}
     seen: set[str] = set()
     for snapshot in table.snapshots():
@@ -231,7 +231,7 @@ def _known(table: Table) -> set[str]:
 
 
 def _url(dsn: str) -> str:
-    """A DSN of libpq as one of SQLAlchemy; the catalogue's tables are in the schema ``queen``."""
+    """Convert a libpq DSN to SQLAlchemy's. The catalog's tables are in the schema ``queen``."""
     options = psycopg.conninfo.conninfo_to_dict(dsn)
     path = f"{options.pop('options', '')} -c search_path=queen".strip()
     query = {name: str(value) for name, value in options.items() if value is not None}

@@ -1,9 +1,9 @@
 """
-What an archive asks of a lake, and how it commits exactly once.
+The interface of a lake, and how it commits exactly once.
 
-A commit takes files in and carries the number and token of its batch, in one step that fails when
-somebody else was faster. So whoever tries again, after a crash or an answer that never came, reads
-the number first, and commits on top of the very state in which it was read.
+A commit adds files together with the number and token of their batch, in one step that fails if
+the table changed. A retry, after a crash or a lost response, first reads the number, and then
+commits on top of the same state in which it read the number.
 """
 
 # pyright: basic
@@ -24,11 +24,11 @@ _MOST_WAIT_SECONDS: Final = 2.0
 
 
 class Raced(Exception):
-    """Somebody else committed meanwhile: nothing was applied."""
+    """Another process committed first. This commit was not applied."""
 
 
 class Unclear(Exception):
-    """No answer came: perhaps applied."""
+    """The response was lost. The commit may have been applied."""
 
 
 class DataFile(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class DataFile(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """What a lake itself says of the last batch that it has."""
+    """The last batch according to the lake itself."""
 
     batch: int
     token: int
@@ -56,7 +56,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Lake(ABC):
-    """A table of files; one archive writes it, anybody reads it."""
+    """A table of files. One archive writes it, and any tool can read it."""
 
     def __init__(self, name: str, place: Place) -> None:
         self.name = name
@@ -65,23 +65,23 @@ class Lake(ABC):
     @property
     @abstractmethod
     def folder(self) -> str:
-        """Where tasks may put files; nobody sees them before they are committed."""
+        """The directory for tasks' files, which are invisible until they are committed."""
 
     @abstractmethod
     def look(self) -> Any:  # noqa: ANN401 - as the format has it
-        """The table as it is now. Raises Unclear."""
+        """Return the current state of the table. Raises Unclear."""
 
     @abstractmethod
     def last_in(self, table: Any) -> Batch | None:  # noqa: ANN401
-        """The last batch that was committed up to that state."""
+        """Return the last batch that was committed up to that state."""
 
     @abstractmethod
     def files_in(self, table: Any) -> list[DataFile]:  # noqa: ANN401
-        """All files of that state, in the order in which they were archived."""
+        """Return all files of that state, in the order in which they were archived."""
 
     @abstractmethod
     def append(self, table: Any, batch: Batch, files: Sequence[DataFile]) -> None:  # noqa: ANN401
-        """Take files in and remember the batch, in one step. Raises Raced and Unclear."""
+        """Add files and store the batch, in one step. Raises Raced and Unclear."""
 
     @abstractmethod
     def exchange(
@@ -90,15 +90,15 @@ class Lake(ABC):
         old: Sequence[DataFile],
         new: Sequence[DataFile],
     ) -> None:
-        """Put files in the place of others, in one step. Raises Raced and Unclear."""
+        """Replace files by others, in one step. Raises Raced and Unclear."""
 
     @abstractmethod
     def expire(self, seconds: float) -> int:
-        """Forget states of the table that are older; how many. Raises Raced and Unclear."""
+        """Expire older states of the table. Returns their number. Raises Raced and Unclear."""
 
     @abstractmethod
     def remove_orphans(self, seconds: float) -> int:
-        """Delete files that no state of the table knows and that are older; how many."""
+        """Delete older files that no state of the table needs. Returns their number."""
 
     def __enter__(self) -> Self:
         return self
@@ -107,10 +107,10 @@ class Lake(ABC):
         self.close()
 
     def close(self) -> None:  # noqa: B027 - most hold nothing open
-        """Give back what it holds open."""
+        """Close connections."""
 
     def load(self) -> Any:  # noqa: ANN401
-        """The table as it is now, asked for again where nobody answers."""
+        """Return the current state of the table, with retries."""
         for wait_seconds in waits():
             try:
                 return self.look()
@@ -119,20 +119,20 @@ class Lake(ABC):
         return self.look()
 
     def last(self) -> Batch | None:
-        """The last batch that was committed."""
+        """Return the last batch that was committed."""
         return self.last_in(self.load())
 
     def files(self) -> list[DataFile]:
-        """All files of the table, in the order in which they were archived."""
+        """Return all files of the table, in the order in which they were archived."""
         return self.files_in(self.load())
 
     def commit(self, batch: Batch, files: Sequence[DataFile]) -> Batch:
-        """Make sure that a batch is in the lake, once; what is there. Raises LakeDiverged."""
+        """Commit a batch exactly once. Returns the batch in the lake. Raises LakeDiverged."""
         is_unclear = False
         for wait_seconds in waits():
             table = self.load()
             if there := self.find(batch.batch, batch.token, table):
-                # After an answer that never came, these may be the files that it has.
+                # After a lost response, the lake may already have these files.
                 if not is_unclear:
                     self.place.delete(file.path for file in files)
                 return there
@@ -147,7 +147,7 @@ class Lake(ABC):
         raise errors.DatabaseUnavailable(f"batch {batch.batch} could not be committed to the lake")
 
     def find(self, batch: int, token: int, table: Any = None) -> Batch | None:  # noqa: ANN401
-        """This batch, or None while the lake has the one before it. Raises LakeDiverged."""
+        """Return this batch, or None if the lake has the previous one. Raises LakeDiverged."""
         last = self.last_in(self.load() if table is None else table)
         number = last.batch if last else 0
         if last and number == batch and last.token == token:
@@ -155,12 +155,12 @@ class Lake(ABC):
         if number == batch - 1:
             return None
         raise errors.LakeDiverged(
-            f"the lake {self.place.location} has batch {number} of archive {self.name}, and the"
-            f" ledger is at batch {batch}: one was restored, or made anew, without the other"
+            f"the lake {self.place.location} has batch {number} of archive {self.name}, but the"
+            f" ledger is at batch {batch}: one was restored or recreated without the other"
         )
 
     def replace(self, old: Sequence[DataFile], new: Sequence[DataFile]) -> bool:
-        """Put files in the place of others; False when somebody else has taken one of them out."""
+        """Replace files by others. Returns False if another process has removed one of them."""
         paths = {file.path for file in old}
         for wait_seconds in waits():
             try:
@@ -179,5 +179,5 @@ class Lake(ABC):
 
 
 def waits() -> Sequence[float]:
-    """How long to wait after each attempt: a minute in all, a restart of PostgreSQL is in it."""
+    """Return the pauses between attempts: a minute in total, enough for a PostgreSQL restart."""
     return [min(_LEAST_WAIT_SECONDS * 2**n, _MOST_WAIT_SECONDS) for n in range(_ATTEMPTS)]

@@ -1,9 +1,9 @@
 """
-Plain Parquet files, in a folder a batch.
+Plain Parquet files, in one directory per batch.
 
-A batch is put together under a name that begins with `_`, which readers pass over, and renamed in
-one step; that fails where the batch is there. Object stores cannot rename a folder: they are
-refused.
+A batch is assembled under a name that starts with `_`, which readers ignore, and renamed in one
+step, which fails if the batch exists. Object stores can't rename a directory, so they are
+rejected.
 """
 
 # pyright: basic
@@ -26,7 +26,7 @@ from queen.spark.lakes.places import Place
 
 _RECORD: Final = "_batch.json"
 _PREFIX: Final = "batch="
-_NO_EXCHANGE: Final = "plain Parquet cannot exchange files in one step: use format iceberg for it"
+_NO_EXCHANGE: Final = "plain Parquet can't replace files in one step: use format iceberg"
 
 
 class ParquetLake(Lake):
@@ -36,14 +36,14 @@ class ParquetLake(Lake):
         super().__init__(name, Place(location))
         if not self.place.is_local:
             raise errors.InvalidOption(
-                f"{location}: plain Parquet needs a file system that renames folders in one step;"
+                f"{location}: plain Parquet needs a file system with atomic renames of directories;"
                 " use format iceberg for an object store"
             )
         self._root = Path(self.place.location)
         if make:
             self._root.mkdir(parents=True, exist_ok=True)
         elif not self._root.is_dir():
-            raise errors.NotFound(f"there is no folder {location}")
+            raise errors.NotFound(f"there is no directory {location}")
         self._staged = str(self._root / f"_staged-{uuid4().hex}")
 
     @property
@@ -51,7 +51,7 @@ class ParquetLake(Lake):
         return self._staged
 
     def look(self) -> tuple[int, ...]:
-        """The numbers of its batches."""
+        """Return the numbers of its batches."""
         names = (path.name for path in self._root.glob(f"{_PREFIX}*"))
         return tuple(sorted(int(name.removeprefix(_PREFIX)) for name in names))
 
@@ -74,7 +74,7 @@ class ParquetLake(Lake):
             moved = [_link(Path(file.path), made) for file in files]
             (made / _RECORD).write_bytes(msgspec.json.encode(batch))
             self.place.make_durable([*map(str, moved), str(made / _RECORD)])
-            # A folder that has something in it is never replaced.
+            # A directory that is not empty is never replaced.
             os.rename(made, self._batch(batch.batch))
         except OSError as error:
             shutil.rmtree(made, ignore_errors=True)
@@ -97,8 +97,8 @@ class ParquetLake(Lake):
         count = 0
         for folder in self._root.glob("_*"):
             times = [entry.modified_at for entry in self.place.entries(str(folder))]
-            with contextlib.suppress(FileNotFoundError):  # It became a batch meanwhile.
-                # One that is empty was perhaps made just now, and files are to come.
+            with contextlib.suppress(FileNotFoundError):  # It became a batch in the meantime.
+                # An empty directory may be new, and get files later.
                 if max(times, default=folder.stat().st_mtime) < before:
                     count += len(times)
                     shutil.rmtree(folder, ignore_errors=True)
@@ -109,7 +109,7 @@ class ParquetLake(Lake):
 
 
 def _link(path: Path, folder: Path) -> Path:
-    """A second name: a task that was given up can still write only under the first."""
+    """Add a hard link, because an abandoned task can still write under the original name."""
     target = folder / path.parent.name / path.name
     target.parent.mkdir(exist_ok=True)
     os.link(path, target)

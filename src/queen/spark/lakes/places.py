@@ -1,4 +1,4 @@
-"""A folder of a file system or an object store, by path or URI."""
+"""A directory of a file system or an object store, by path or URI."""
 
 # pyright: basic
 import contextlib
@@ -12,7 +12,7 @@ from pyarrow import fs
 
 
 class Entry(NamedTuple):
-    """A file that is there."""
+    """An existing file."""
 
     path: str
     modified_at: float
@@ -21,7 +21,7 @@ class Entry(NamedTuple):
 
 
 class Place:
-    """Paths in it begin with ``location``, which has no slash at its end."""
+    """A directory. Paths in it begin with ``location``, which has no trailing slash."""
 
     def __init__(self, location: str) -> None:
         self.location = normal(location)
@@ -31,7 +31,7 @@ class Place:
         return self.location.startswith("/")
 
     def entries(self, folder: str) -> Iterator[Entry]:
-        """Every file in a folder and those in it."""
+        """Yield every file in a directory and its subdirectories."""
         system, path = fs.FileSystem.from_uri(folder)
         selector = fs.FileSelector(path, allow_not_found=True, recursive=True)
         for info in system.get_file_info(selector):
@@ -40,7 +40,7 @@ class Place:
                 yield Entry(folder + info.path.removeprefix(path), seconds, info.size)
 
     def delete(self, paths: Iterable[str]) -> int:
-        """Delete files; those that are gone already are none of our business."""
+        """Delete files, ignoring missing ones. Returns their number."""
         count = 0
         for path in paths:
             system, inner = fs.FileSystem.from_uri(path)
@@ -50,7 +50,7 @@ class Place:
         return count
 
     def make_durable(self, paths: Iterable[str]) -> None:
-        """Wait until files are on disk, with their names; object stores see to that themselves."""
+        """Wait until files and their names are on disk. Object stores do that themselves."""
         if not self.is_local:
             return
         files = {local(path) for path in paths}
@@ -65,7 +65,7 @@ class Place:
 
 
 def open_file(path: str) -> Any:  # noqa: ANN401 - a file of Python's or a stream of Arrow's
-    """A new file to write to; folders are made."""
+    """Open a new file for writing, and create its directories."""
     if path.startswith("/"):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return open(path, "xb")
@@ -74,13 +74,13 @@ def open_file(path: str) -> Any:  # noqa: ANN401 - a file of Python's or a strea
 
 
 def read_file(path: str) -> Any:  # noqa: ANN401 - likewise
-    """A file to read from any place of it."""
+    """Open a file for random access."""
     system, inner = fs.FileSystem.from_uri(path)
     return system.open_input_file(inner)
 
 
 def normal(location: str) -> str:
-    """The one form of a location: an absolute path where it is local, else a URI."""
+    """Normalize a location: an absolute path if it is local, else a URI."""
     if "://" not in location or location.startswith("file:"):
         location = str(Path(local(location)).absolute())
     return location.rstrip("/")

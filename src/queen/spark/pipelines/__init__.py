@@ -1,1 +1,1 @@
-"""Jobs on Spark, one a file: each a `Config` and a `run(spark, config)`."""
+"""Spark pipelines, one per module: each has a `Config` and a `run(spark, config)`."""

@@ -1,10 +1,10 @@
 """
-The log of a queue into a lake, exactly once.
+Copy the log of a queue to a lake, exactly once.
 
-A batch is planned in the ledger before any work. Tasks read its segments and write files that
-nothing references; one commit takes them into the lake, together with the number of the batch; then
-the ledger says archived, and retention may remove what was. Whoever comes after a crash, or at the
-same time, does the planned batch and finds it in the lake or not.
+A batch is first planned in the ledger. Tasks read its segments and write files that are not
+referenced yet. One commit adds them to the lake, together with the batch number. Then the ledger
+marks the batch as archived, and retention may delete its messages. After a crash, or if two
+pipelines run concurrently, the next one repeats the planned batch unless the lake contains it.
 """
 
 # pyright: basic
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WRITTEN: Final = "task long, path string, day string, messages long, bytes long"
-"""What a task says of each of its files."""
+"""The columns in which a task reports its files."""
 _ARROW: Final = pa.schema(
     [
         ("task", pa.int64()),
@@ -40,36 +40,36 @@ _ARROW: Final = pa.schema(
     ]
 )
 _JOBS: Final = 3
-"""How often a job is run: in local mode Spark itself tries a task once."""
+"""Attempts per Spark job, because local mode does not retry tasks."""
 
 Step = Literal["planned", "written", "committed", "archived", "idle"]
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is archived, and where to."""
+    """The queue to archive, and the lake."""
 
     dsn: str
     queue: str
     location: str
-    """A folder, or a URI as s3://bucket/orders; it becomes the table's."""
+    """A directory, or a URI such as s3://bucket/orders. It becomes the table's location."""
     format: Literal["iceberg", "delta", "parquet"] = "iceberg"
     name: str = ""
-    """Of the archive; else that of the queue."""
+    """Name of the archive. Default: the name of the queue."""
     tasks: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
-    """Into how many tasks a batch is split; if nobody says, by its size."""
+    """Number of tasks per batch. Default: by its size."""
     max_messages: Annotated[int, msgspec.Meta(ge=1)] = 5_000_000
     """Of a batch, about."""
     max_bytes: Annotated[int, msgspec.Meta(ge=1)] = 4 * 2**30
-    """Of payloads of a batch, about."""
+    """Payload bytes per batch, approximately."""
     interval_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0
-    """Go on for ever, and look for more so often; 0: end with what is there at the start."""
+    """Seconds between polls for new messages. 0 ends after the messages that exist at the start."""
 
     def __repr__(self) -> str:
         return redacted(self)
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far an archive is, after each step."""
+    """The progress of an archive after each step."""
 
     step: Step
     state: Literal["running", "idle"] = "running"
@@ -79,7 +79,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     batch_millis: int = 0
     rows_per_second: float = 0
     rows: int = 0
-    """Of this run."""
+    """In this run."""
     files: int = 0
     bytes: int = 0
 
@@ -88,11 +88,11 @@ Report = Callable[[Progress], object]
 
 
 def run(spark: "SparkSession", config: Config, *, report: Report | None = None) -> Progress:
-    """Archive what is there and end, or go on for ever; how far it came."""
+    """Archive existing messages, or poll for new ones forever. Returns the progress."""
     location = normal(config.location)
     name = config.name or config.queue
     with Ledger(config.dsn) as ledger:
-        # The hold is there before anything is planned, and before the lake is made.
+        # The hold must exist before a batch is planned and before the lake is created.
         queue_id = ledger.open(name, config.queue, config.format, location)
         with open_lake(
             config.dsn, name=name, format=config.format, location=location, make=True
@@ -130,7 +130,7 @@ class _Archive:
         self._began_at = time.monotonic()
 
     def advance(self, end_xid: int | None) -> bool:
-        """Archive the next batch; False when there is none before ``end_xid``."""
+        """Archive the next batch. Returns False if there is none before ``end_xid``."""
         self._began_at = time.monotonic()
         plan = self._plan(end_xid)
         if plan is None:
@@ -141,7 +141,7 @@ class _Archive:
         except errors.LakeDiverged:
             if self._ledger.find(self._lake.name)["batch"] < plan.batch:
                 raise
-            return True  # Another driver did this batch, and the next one, meanwhile.
+            return True  # Another driver has committed this batch and the next one.
         self._ledger.archive(self._lake.name, batch)
         self._position, self._batch = plan.end_xid, plan.batch
         self._rows += batch.messages
@@ -168,7 +168,7 @@ class _Archive:
         return progress
 
     def _plan(self, end_xid: int | None) -> Plan | None:
-        """The batch that somebody has planned, or the next one, written down."""
+        """Return the batch that is already planned, or plan the next one."""
         archive = self._ledger.find(self._lake.name)
         if archive["queue_id"] != self._queue_id:
             raise errors.QueueNotFound(f"queue {self._config.queue} was deleted")
@@ -189,7 +189,7 @@ class _Archive:
         return plan
 
     def _carry(self, plan: Plan) -> Batch:
-        """Bring a batch into the lake, unless it is there."""
+        """Write a batch to the lake, unless it is there."""
         if there := self._lake.find(plan.batch, plan.token):
             return there
         files = self._write(plan)
@@ -216,14 +216,14 @@ class _Archive:
             except Exception:
                 if job == _JOBS:
                     raise
-                self._ledger.ask(horizon)  # Waits until PostgreSQL answers again.
+                self._ledger.ask(horizon)  # Waits until PostgreSQL is available again.
         raise AssertionError
 
 
 def run_tasks(
     spark: "SparkSession", count: int, write: Callable[[int], Sequence[DataFile]]
 ) -> list[DataFile]:
-    """Run ``write(0)`` to ``write(count - 1)``, a task each; files of the attempts that count."""
+    """Run ``write(0)`` to ``write(count - 1)`` as tasks. Returns files of successful attempts."""
 
     def described(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -241,10 +241,10 @@ def run_tasks(
 
     if not count:
         return []
-    # A number in each partition: messages don't pass the JVM, and Spark Connect can do it too.
+    # One number per partition: messages don't pass the JVM, and Spark Connect supports it too.
     rows: list[Any] = spark.range(0, count, 1, count).mapInArrow(described, WRITTEN).collect()
     if sorted(row.task for row in rows if row.path is None) != list(range(count)):
-        raise errors.QueenError("Spark has lost or repeated what a task said")
+        raise errors.QueenError("Spark lost or repeated the result of a task: run it again")
     return [
         DataFile(row.path, date.fromisoformat(row.day), row.messages, row.bytes)
         for row in rows

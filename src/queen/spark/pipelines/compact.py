@@ -1,9 +1,9 @@
 """
-Small files of a lake into large ones; old states of it, and files that nothing needs, removed.
+Merge small files of a lake into large ones, and remove old states and unneeded files.
 
-Tasks write new files from neighbours of one day; one commit puts them in the place of the old ones.
-The number of the last batch is not touched, and an archive that commits meanwhile loses nothing:
-whoever comes second tries again.
+Tasks write new files from adjacent files of one day. One commit replaces the old files by the new
+ones, and keeps the number of the last batch. A concurrent commit of an archive loses no data,
+because the second commit is retried.
 """
 
 # pyright: basic
@@ -32,26 +32,26 @@ _DAY: Final = 86_400
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which archive, and how far it goes."""
+    """The archive to compact, and limits."""
 
     dsn: str
     name: str
-    """Of the archive."""
+    """Name of the archive."""
     target_bytes: Annotated[int, msgspec.Meta(ge=1)] = 256 * 2**20
-    """Of a file, about; smaller ones are put together."""
+    """Target size of a file. Smaller files are merged."""
     max_files: Annotated[int, msgspec.Meta(ge=2)] = 10_000
-    """That are replaced at a time."""
+    """Maximum number of files to replace in one commit."""
     snapshot_seconds: Annotated[float, msgspec.Meta(ge=0)] = 7 * _DAY
-    """States of the table that are older are forgotten, but for the newest."""
+    """Older states of the table are expired, except the newest."""
     orphan_seconds: Annotated[float, msgspec.Meta(ge=3_600)] = 3 * _DAY
-    """Files that no state needs are removed once they are older; a batch must not take as long."""
+    """Older files that no state needs are deleted. A batch must take less time than this."""
 
     def __repr__(self) -> str:
         return redacted(self)
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done."""
+    """The results of a run."""
 
     replaced: int = 0
     made: int = 0
@@ -66,13 +66,13 @@ def run(
     *,
     report: Callable[[Progress], object] | None = None,
 ) -> Progress:
-    """Compact once, and say what came of it."""
+    """Compact once. Returns the counts."""
     with Ledger(config.dsn) as ledger:
         archive = ledger.find(config.name)
     said: Callable[[Progress], object] = report or (lambda _: None)
     format, location = archive["format"], archive["location"]
     with open_lake(config.dsn, name=config.name, format=format, location=location) as lake:
-        # Plain Parquet has no step that takes some files out and others in.
+        # Plain Parquet can't remove some files and add others in one step.
         progress = Progress() if format == "parquet" else _compact(spark, lake, config)
         said(progress)
         expired = _expire(lake, config.snapshot_seconds)
@@ -102,14 +102,14 @@ def _compact(spark: "SparkSession", lake: Lake, config: Config) -> Progress:
     old = [file for group in groups for file in group]
     rows = sum(file.messages for file in new)
     if rows != sum(file.messages for file in old):
-        raise errors.QueenError("the new files do not have as many rows as the old ones")
+        raise errors.QueenError("the new files have another number of rows than the old ones")
     if not lake.replace(old, new):
-        return Progress()  # Somebody else has just done it.
+        return Progress()  # Another process has just done it.
     return Progress(replaced=len(old), made=len(new), rows=rows)
 
 
 def bins(files: Sequence[DataFile], target_bytes: int, max_files: int) -> list[list[DataFile]]:
-    """Neighbours of one day that make a file of about that size together; at least two each."""
+    """Group adjacent files of one day to about the target size, at least two per group."""
     made: list[list[DataFile]] = []
     by_day = groupby(sorted(files, key=lambda file: file.day), key=lambda file: file.day)
     for _, of_day in by_day:
@@ -117,7 +117,7 @@ def bins(files: Sequence[DataFile], target_bytes: int, max_files: int) -> list[l
         room = 0
         for file in of_day:
             room -= file.bytes
-            # One that is nearly as large as it shall be stays as it is.
+            # A file that almost has the target size is kept.
             is_small = file.bytes < target_bytes // 2
             if room < 0 or not is_small:
                 group, room = [], target_bytes - file.bytes
@@ -130,7 +130,7 @@ def bins(files: Sequence[DataFile], target_bytes: int, max_files: int) -> list[l
 
 
 def _first(groups: list[list[DataFile]], max_files: int) -> list[list[DataFile]]:
-    """As many as fit; one of them always."""
+    """Return as many groups as fit, at least one."""
     count = list(accumulate(len(group) for group in groups))
     return [group for group, total in zip(groups, count, strict=True) if total <= max_files] or [
         group[:max_files] for group in groups[:1]
@@ -143,4 +143,4 @@ def _expire(lake: Lake, seconds: float) -> int:
             return lake.expire(seconds)
         except (Raced, Unclear):
             time.sleep(wait_seconds)
-    raise errors.DatabaseUnavailable("old states of the lake could not be forgotten")
+    raise errors.DatabaseUnavailable("old states of the lake could not be expired")

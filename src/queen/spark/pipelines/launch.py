@@ -1,4 +1,4 @@
-"""A pipeline by its name: its options, a session to run it in, and the run itself, reported."""
+"""Run a pipeline by its kind: parse its options, create a session, and report the run."""
 
 # pyright: basic
 
@@ -34,12 +34,12 @@ MODULES: Final = {
     "rollup": "rollup",
     "window": "windows",
 }
-"""By kind, as people say it."""
+"""Modules by kind, as used on the command line."""
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
 _SOURCES: Final = ("queues", "queue", "from_queue")
-"""What a configuration calls the queues that it reads, if it names some."""
+"""Names of configuration fields that contain the queues to read."""
 _TARGETS: Final = ("to_queue", "target", "table", "path", "location")
-"""And the place that it writes to."""
+"""Names of configuration fields that contain the destination."""
 
 
 class Job(NamedTuple):
@@ -56,12 +56,12 @@ class Option(NamedTuple):
     name: str
     type: str
     default: str | None
-    """None: it must be given."""
+    """None if it is required."""
     help: str
 
 
 def job(kind: str) -> Job:
-    """A pipeline by its kind. Raises BadRequest where this release has none."""
+    """Return a pipeline by its kind. Raises BadRequest for an unknown one."""
     module = f"queen.spark.pipelines.{MODULES[kind]}"
     try:
         loaded = import_module(module)
@@ -73,7 +73,7 @@ def job(kind: str) -> Job:
 
 
 def options(job: Job) -> list[Option]:
-    """What a configuration may say."""
+    """List the options of a pipeline."""
     told, types = _docstrings(job.config), get_type_hints(job.config)
     return [
         Option(
@@ -87,7 +87,7 @@ def options(job: Job) -> list[Option]:
 
 
 def configured(job: Job, given: Mapping[str, Any], *, dsn: str | None) -> Any:  # noqa: ANN401 - its Config
-    """The configuration from what was given, texts of a command line too. Raises InvalidOption."""
+    """Create the configuration, also from texts of a command line. Raises InvalidOption."""
     names = job.config.__struct_encode_fields__
     for name in given:
         if name not in names:
@@ -107,13 +107,13 @@ def configured(job: Job, given: Mapping[str, Any], *, dsn: str | None) -> Any:  
 def session(
     name: str, master: str, confs: Mapping[str, str], *, is_quiet: bool = True
 ) -> Iterator[SparkSession]:
-    """A session of our own, stopped at the end."""
+    """Start a session, and stop it at the end."""
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
-        raise errors.BadSettings("Spark needs Java 17 or later: none is on the PATH")
+        raise errors.BadSettings("Spark needs Java 17 or later: install it and add it to the PATH")
     settings = {"spark.sql.session.timeZone": "UTC", **confs}
     python = settings.get("spark.pyspark.python")
     if master.startswith("local"):
-        # Tasks are processes of this machine: they need the packages that we have.
+        # Tasks are processes on this machine, and need the packages of this environment.
         python = python or os.environ.get("PYSPARK_PYTHON") or sys.executable
         settings.setdefault("spark.driver.host", "127.0.0.1")
         settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
@@ -122,7 +122,7 @@ def session(
         settings[java] = f"{settings.get(java, '')} {_quiet()}".strip()
         settings.setdefault("spark.ui.showConsoleProgress", "false")
     if python is not None:
-        # A driver that `spark-submit` did not start looks here alone.
+        # A driver that was not started by `spark-submit` reads only this variable.
         os.environ["PYSPARK_PYTHON"] = python
     builder = SparkSession.builder.master(master).appName(name)
     for each, value in settings.items():
@@ -141,7 +141,7 @@ def session(
 
 @contextmanager
 def reporting(job: Job, config: Any, name: str, spark: SparkSession) -> Iterator[Report]:  # noqa: ANN401 - its Config
-    """A report of one run, also of the streaming queries that it starts."""
+    """Report one run, including the streaming queries that it starts."""
     queues, target = _first(config, _SOURCES) or (), _first(config, _TARGETS)
     with (
         Report(
@@ -159,15 +159,15 @@ def reporting(job: Job, config: Any, name: str, spark: SparkSession) -> Iterator
 
 def run(job: Job, spark: SparkSession, config: Any, report: Report) -> Any:  # noqa: ANN401 - its own
     """
-    Run it in a thread of its own, so that this one can be interrupted.
+    Run a pipeline in its own thread, so that this thread can be interrupted.
 
-    A thread that waits for Spark has its connection to Java busy, and could stop nothing.
+    A thread that waits for Spark blocks its connection to Java, and so can't stop the run.
     """
     future: Future[Any] = Future()
 
     def work() -> None:
         try:
-            # Makes the session the active one of this thread too, by which formats are found.
+            # Makes the session active in this thread too, because Spark looks up formats by it.
             spark.createDataFrame([], "nothing int")
             future.set_result(job.run(spark, config, report=report))
         except BaseException as error:
@@ -178,7 +178,7 @@ def run(job: Job, spark: SparkSession, config: Any, report: Report) -> Any:  # n
 
 
 def name_of(job: Job, config: Any) -> str:  # noqa: ANN401 - its Config
-    """What a run is called where nobody named it."""
+    """Return the default name of a run."""
     named = _first(config, ("name", *_SOURCES))
     return f"{job.kind}-{named}" if isinstance(named, str) else job.kind
 
@@ -193,7 +193,7 @@ def _quiet() -> str:
 
 
 def _docstrings(config: type) -> dict[str, str]:
-    """The texts under the fields, which Python does not keep."""
+    """Return the docstrings of the fields, which Python does not store."""
     found: dict[str, str] = {}
     for base in reversed(config.__mro__[:-2]):  # Without Struct and object.
         try:

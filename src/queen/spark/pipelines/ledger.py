@@ -1,4 +1,4 @@
-"""The ledger of archives, asked again where PostgreSQL was away: all of it can be repeated."""
+"""The ledger of archives. Its statements are repeatable and retried during outages."""
 
 import contextlib
 import time
@@ -18,7 +18,7 @@ _WAIT_SECONDS: Final = 0.5
 
 
 class Plan(NamedTuple):
-    """A batch that is to be archived: what transactions of a range have stored."""
+    """A planned batch: everything that a range of transactions stored."""
 
     batch: int
     token: int
@@ -27,7 +27,7 @@ class Plan(NamedTuple):
 
 
 class Ledger:
-    """One connection to PostgreSQL, made anew when it is lost; gives up after a minute."""
+    """A connection to PostgreSQL that reconnects for up to a minute."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -51,7 +51,7 @@ class Ledger:
         return self._connection
 
     def ask(self, question: Callable[[Connection], Answer]) -> Answer:
-        """Ask, and ask again where PostgreSQL was away: the question must be one to repeat."""
+        """Run a repeatable function. Retries it if PostgreSQL is unavailable."""
         until = time.monotonic() + _PATIENCE_SECONDS
         while True:
             try:
@@ -67,41 +67,41 @@ class Ledger:
                 raise ours(str(error)) from error
 
     def call(self, name: str, *arguments: object) -> list[dict[str, Any]]:
-        """What a named statement answers."""
+        """Run a named statement and return its rows."""
         return self.ask(lambda connection: call(connection, name, *arguments))
 
     def open(self, name: str, queue: str, format: str, location: str) -> int:
-        """The id of the queue of an archive, which is made if it is not there."""
+        """Create an archive if it is missing. Returns the id of its queue."""
         for other in self.call("archives"):
             if other["name"] != name and _overlap(other["location"], location):
                 raise errors.InvalidOption(
-                    f"{location} is in the lake of archive {other['name']}, or that in it"
+                    f"{location} is inside the lake of archive {other['name']}, or contains it"
                 )
         (row,) = self.call("open_archive", name, queue, format, location)
         if row["queue_id"] != row["archive_queue_id"]:
             raise errors.InvalidOption(
-                f"archive {name} is of a queue {queue} that was deleted: give the archive of the"
-                " present one another name"
+                f"archive {name} belongs to a deleted queue {queue}: choose another name for the"
+                " archive of the current queue"
             )
         if (row["format"], row["location"]) != (format, location):
             raise errors.InvalidOption(
-                f"archive {name} is {row['format']} at {row['location']} already"
+                f"archive {name} already exists as {row['format']} at {row['location']}"
             )
         return row["queue_id"]
 
     def find(self, name: str) -> dict[str, Any]:
-        """How far an archive is. Raises NotFound."""
+        """Return the progress of an archive. Raises NotFound."""
         for row in self.call("find_archive", name):
             return row
         raise errors.NotFound(f"there is no archive {name}")
 
     def plan(self, name: str, end_xid: int) -> Plan | None:
-        """The next batch, up to here if nobody has planned it; None when there is nothing."""
+        """Plan the next batch up to here, or return the planned one. None if there is none."""
         rows = self.call("plan_archive", name, end_xid)
         return Plan(**rows[0]) if rows else None
 
     def archive(self, name: str, batch: Batch) -> None:
-        """The lake has it."""
+        """Mark a batch as archived, because the lake has it."""
         figures = (batch.files, batch.messages, batch.bytes)
         self.call("archive_batch", name, batch.batch, batch.token, *figures)
 
@@ -113,5 +113,5 @@ class Ledger:
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Whether a folder is in the other: what cleans up in one must not find files of the other."""
+    """Whether one directory contains the other. Cleanup would delete files of another archive."""
     return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")

@@ -1,4 +1,4 @@
-"""Streaming queries report how far they are, as the other pipelines do."""
+"""Report the progress of streaming queries, as for the other pipelines."""
 
 # pyright: basic
 
@@ -21,28 +21,28 @@ from pyspark.sql.streaming.listener import (
 from queen.spark.pipelines.report import Report
 
 _MOST_QUERIES: Final = 100
-"""A session with more has the others unreported."""
+"""Maximum queries per session. Further ones are not reported."""
 _LAST_SECONDS: Final = 10.0
 
 
 class Listener(StreamingQueryListener):
     """
-    Tells PostgreSQL of every streaming query of a session.
+    Reports every streaming query of a session to PostgreSQL.
 
     Usage::
 
         spark.streams.addListener(Listener(dsn))
         frame.writeStream.queryName("orders-per-minute")…
 
-    A query goes by its name, or by its id where it has none. A pipeline that has a report of its
-    own gives it instead of the database: ``Listener(report=report)``.
+    A query is reported by its name, or by its id if it has none. A pipeline that has its own
+    report passes it instead of the database: ``Listener(report=report)``.
     """
 
     def __init__(
         self, dsn: str | None = None, *, report: Report | None = None, kind: str = "stream"
     ) -> None:
         if (dsn is None) == (report is None):
-            raise ValueError("either a database or a report")
+            raise ValueError("pass either a database or a report")
         self._dsn = dsn
         self._report = report
         self._kind = kind
@@ -52,7 +52,7 @@ class Listener(StreamingQueryListener):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the end of a query is still to be told."""
+        """Whether the end of a query is not reported yet."""
         return bool(self._reports)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -81,14 +81,14 @@ class Listener(StreamingQueryListener):
         self._rows.pop(str(event.runId), None)
         self._dropped.pop(str(event.runId), None)
         report = self._reports.pop(str(event.runId), None)
-        # One that was given is its giver's to close.
+        # A report that was passed in is closed by its owner.
         if report is not None and report is not self._report:
             error = event.exception
             report.close(None if error is None else RuntimeError(error.partition("\n")[0]))
 
 
 def figures_of(progress: StreamingQueryProgress) -> dict[str, Any]:
-    """What a query says of a batch; the position is that of the source that is furthest behind."""
+    """Return the metrics of a batch. The position is that of the slowest source."""
     offsets = [_offset(source.endOffset) for source in progress.sources]
     ours = [offset for offset in offsets if offset is not None]
     return {
@@ -102,15 +102,16 @@ def figures_of(progress: StreamingQueryProgress) -> dict[str, Any]:
 
 def dropped_in(progress: StreamingQueryProgress) -> int:
     """
-    How much of a batch came too late for its window.
+    Return how many messages of a batch were too late for their window.
 
-    Spark counts it after a first summing up in each task: messages of one key and window are one.
+    Spark counts after a partial aggregation in each task, so messages of one key and window count
+    as one.
     """
     return sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
 
 
 def _offset(text: str | None) -> dict[str, int] | None:
-    """The offset of a queue; None for sources that are not ours, whatever theirs look like."""
+    """Return the offset of a queue, or None for sources of other formats."""
     try:
         offset = msgspec.json.decode(text or "")
     except msgspec.DecodeError:
@@ -122,13 +123,13 @@ def _offset(text: str | None) -> dict[str, int] | None:
 
 
 def _known(value: float | None) -> float | None:
-    """Spark says NaN and infinity of a batch that took no time."""
+    """Return None for NaN and infinity, which Spark reports for a batch that took no time."""
     return value if value is not None and 0 <= value < float("inf") else None
 
 
 @contextmanager
 def listening(spark: SparkSession, report: Report) -> Iterator[None]:
-    """Let a report hear of all streaming queries that start meanwhile; once, whoever asks."""
+    """Report all streaming queries that start in the block. Nested calls register once."""
     if report.is_listening:
         yield
         return
@@ -137,7 +138,7 @@ def listening(spark: SparkSession, report: Report) -> Iterator[None]:
     report.is_listening = True
     try:
         yield
-        # Spark tells later than it does; of a query that ended well its last batch is wanted.
+        # Spark reports with a delay, and the last batch of a completed query is needed.
         deadline = time.monotonic() + _LAST_SECONDS
         while listener.is_waiting and not spark.streams.active and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -1,10 +1,10 @@
 """
-Messages of a lake, or of another queue, back into a queue, exactly once.
+Copy messages of a lake, or of another queue, to a queue, exactly once.
 
-A replay is cut into pieces of time before it begins, and the pieces are written down. Each becomes
-one batch of the sink under the name of the replay: one that is repeated is published once. Inside a
-partition times never fall as offsets rise, so pieces of time in order keep the order. The last one
-ends where all that was stored before can be read already: nothing comes into a piece later.
+A replay is first split into time ranges, which are stored. Each becomes one batch of the sink under
+the name of the replay, so a repeated batch is published once. In a partition, timestamps never
+decrease, so ordered time ranges keep the order of messages. The last range ends where everything
+stored before is readable, so no message is added to a range later.
 """
 
 # pyright: basic
@@ -28,39 +28,39 @@ from queen.spark.reader import find_queue, horizon
 from queen.spark.segments import COLUMNS
 
 TRANSACTION_HEADER: Final = "queen-transaction-id"
-"""A message that is replayed is a new one; this says which it was."""
+"""Header with the original id, because a replayed message gets a new one."""
 _PIECE_SECONDS: Final = 10
-"""Of a rate: how much of it is one piece."""
+"""Seconds of a rate limit per batch."""
 _OPEN_SECONDS: Final = 60.0
-"""How long a transaction that began before the replay may go on."""
+"""Maximum wait for transactions that began before the replay."""
 _FILTERS: Final = ("where", "start_at", "end_at", "partitions")
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is replayed, and where to."""
+    """The messages to replay, and the target queue."""
 
     dsn: str
     name: str
-    """Of the replay: one that was begun is gone on with, one that is over is not done twice."""
+    """Name of the replay. An unfinished replay is continued, and a finished one is not repeated."""
     to_queue: str = msgspec.field(name="to")
     location: str | None = None
-    """The lake that it comes from, as the archive has it …"""
+    """Location of the lake, as in the archive."""
     format: Literal["iceberg", "delta", "parquet"] = "iceberg"
     archive: str | None = None
-    """… and the archive's name, if it is not the queue's."""
+    """Name of the archive. Default: the name of the queue."""
     from_queue: str | None = msgspec.field(default=None, name="from")
-    """The queue that was archived; without a location it is read itself."""
+    """The archived queue. Without a location, the queue itself is read."""
     where: str | None = None
-    """An expression of SQL over the columns of the source."""
+    """A SQL expression over the columns of the source."""
     start_at: datetime | None = None
-    """From this instant on; of UTC where no zone is given."""
+    """Start time. UTC if it has no time zone."""
     end_at: datetime | None = None
-    """Before this instant."""
+    """End time, exclusive."""
     partitions: tuple[str, ...] = ()
     rate: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    """Messages a second, on average."""
+    """Messages per second, on average."""
     max_messages: Annotated[int, msgspec.Meta(ge=1)] = 500_000
-    """Of a piece, about: it is one transaction."""
+    """Messages per batch, approximately. A batch is one transaction."""
     tasks: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 8
 
     def __repr__(self) -> str:
@@ -68,11 +68,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         if self.from_queue is None and (self.location is None or self.archive is None):
-            raise ValueError("from: the queue that is read, or was archived")
+            raise ValueError("from: set the queue to read, or the archived queue")
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a replay is."""
+    """The progress of a replay."""
 
     state: Literal["running", "idle"] = "running"
     batch_id: int
@@ -80,19 +80,19 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     batch_millis: int = 0
     rows_per_second: float = 0
     rows: int = 0
-    """Of this run."""
+    """In this run."""
 
 
 def run(
     spark: SparkSession, config: Config, *, report: Callable[[Progress], object] | None = None
 ) -> Progress:
-    """Replay what is left of it; how far it came."""
+    """Replay the remaining messages. Returns the progress."""
     register(spark)
     with connect(config.dsn) as connection:
         find_queue(connection, config.to_queue)
         source = _described(connection, config)
         plan = _find(connection, config, source)
-        # In this order: what is in the lake by then is in the files that are listed.
+        # In this order, so that the listed files contain everything in the lake at that time.
         until = _until(connection, config) if plan is None else None
         read = _source(spark, config)
         plan = plan or _plan(connection, config, source, read, until)
@@ -122,7 +122,7 @@ def run(
 
 
 def wanted(messages: DataFrame, config: Config) -> DataFrame:
-    """Of the source what was asked for: a pure transformation."""
+    """Filter the source: a pure transformation."""
     messages = _between(messages, _instant(config.start_at), _instant(config.end_at))
     if config.partitions:
         messages = messages.where(F.col("partition").isin(*config.partitions))
@@ -130,7 +130,7 @@ def wanted(messages: DataFrame, config: Config) -> DataFrame:
 
 
 def cut(counts: Iterable[tuple[datetime, int]], most: int) -> tuple[list[datetime], int]:
-    """Bounds of pieces of about so many messages, of counts by the second, and how many in all."""
+    """Split counts per second into ranges of about ``most`` messages. Also returns the total."""
     bounds: list[datetime] = []
     gathered = total = 0
     last: datetime | None = None
@@ -145,7 +145,7 @@ def cut(counts: Iterable[tuple[datetime, int]], most: int) -> tuple[list[datetim
 
 
 class _Pace:
-    """Keeps a rate on average."""
+    """Limits the average rate."""
 
     def __init__(self, rate: float | None) -> None:
         self._rate = rate
@@ -165,7 +165,7 @@ Read = Callable[[datetime | None, datetime | None, Sequence[str]], DataFrame]
 
 
 def _described(connection: Connection, config: Config) -> str:
-    """What is replayed: with another name of it, or other filters, it is another replay."""
+    """Describe the source. A replay with another source or filter needs another name."""
     if config.location is not None:
         text = f"the {config.format} lake {normal(config.location)}"
     else:
@@ -176,7 +176,7 @@ def _described(connection: Connection, config: Config) -> str:
 
 
 def _source(spark: SparkSession, config: Config) -> Read:
-    """What reads the messages of a time."""
+    """Return the function that reads the messages of a time range."""
     if config.location is None:
         return lambda start, end, columns: _queue(spark, config, start, end, columns)
     place = normal(config.location)
@@ -193,7 +193,7 @@ def _queue(
     end: datetime | None,
     columns: Sequence[str],
 ) -> DataFrame:
-    """Of a queue: bounds that are options keep it from reading all of it."""
+    """Read a queue. Bounds are passed as options, so that it is not read completely."""
     options = {
         "dsn": config.dsn,
         "queue": config.from_queue or "",
@@ -220,18 +220,18 @@ def _instant(given: datetime | None) -> datetime | None:
 
 def _until(connection: Connection, config: Config) -> datetime:
     """
-    Up to when the source has all that it will ever have.
+    Return the time up to which the source is complete.
 
-    Of two messages of a partition the later may never be replayed without the earlier. What is
-    stored from now on is of now or later; what is being stored is waited for.
+    A later message of a partition must not be replayed without an earlier one. Messages stored from
+    now on have the current time or later. This waits for messages that are being stored.
     """
     (fence,) = call(connection, "fence")
     give_up_at = time.monotonic() + _OPEN_SECONDS
     while horizon(connection) <= fence["xid"]:
         if time.monotonic() > give_up_at:
             raise errors.DatabaseUnavailable(
-                f"a transaction has been open for {_OPEN_SECONDS:g} s and more: what it stores"
-                " would be missing in the replay"
+                f"a transaction has been open for more than {_OPEN_SECONDS:g} s, and its messages"
+                " would be missing in the replay: end it, and run the replay again"
             )
         time.sleep(0.02)
     until = fence["at"]
@@ -242,7 +242,7 @@ def _until(connection: Connection, config: Config) -> datetime:
 
 
 def _find(connection: Connection, config: Config, source: str) -> dict[str, Any] | None:
-    """A replay that was begun. Raises InvalidOption for another one of this name."""
+    """Return a replay that was started. Raises InvalidOption if it differs from this one."""
     for plan in call(connection, "find_replay", config.name):
         return _checked(plan, config, source)
     return None
@@ -251,7 +251,7 @@ def _find(connection: Connection, config: Config, source: str) -> dict[str, Any]
 def _plan(
     connection: Connection, config: Config, source: str, read: Read, until: datetime | None
 ) -> dict[str, Any]:
-    """Cut the replay, and write down how; of two at once, as the first did."""
+    """Split the replay and store the ranges. Of two concurrent runs, the first one decides."""
     most = config.max_messages
     if config.rate is not None:
         most = max(1, min(most, int(config.rate * _PIECE_SECONDS)))
@@ -260,7 +260,7 @@ def _plan(
     there = read(_instant(config.start_at), min(ends, default=None), columns)
     bounds, total = cut(_seconds(wanted(_between(there, None, until), config)), most)
     if not bounds:
-        return {"bounds": [], "messages": 0}  # Not written down: perhaps there is something later.
+        return {"bounds": [], "messages": 0}  # Not stored, because messages may arrive later.
     if until is not None:
         bounds[-1] = min(bounds[-1], until)
     answer = call(connection, "plan_replay", config.name, source, config.to_queue, bounds, total)
@@ -270,14 +270,14 @@ def _plan(
 def _checked(plan: dict[str, Any], config: Config, source: str) -> dict[str, Any]:
     if (plan["source"], plan["target"]) != (source, config.to_queue):
         raise errors.InvalidOption(
-            f"the replay {config.name} went from {plan['source']} to {plan['target']}: give this"
-            " one another name"
+            f"the replay {config.name} was from {plan['source']} to {plan['target']}: choose"
+            " another name"
         )
     return plan
 
 
 def _seconds(messages: DataFrame) -> Iterable[tuple[datetime, int]]:
-    """How many messages each second has, in order."""
+    """Return the number of messages per second, in order."""
     second = F.unix_seconds(F.date_trunc("second", "createdAt")).alias("second")
     counts = messages.groupBy(second).count().orderBy("second")
     for row in counts.toLocalIterator():
@@ -285,7 +285,7 @@ def _seconds(messages: DataFrame) -> Iterable[tuple[datetime, int]]:
 
 
 def _write(messages: DataFrame, config: Config, number: int) -> int:
-    """One piece as one batch of the sink; how many messages it had."""
+    """Write one range as one batch of the sink. Returns its number of messages."""
     before = _published(config)["messages"]
     writer = as_messages(messages, config.tasks).write.format("queen").mode("append")
     writer = writer.options(dsn=config.dsn, queue=config.to_queue)
@@ -294,11 +294,11 @@ def _write(messages: DataFrame, config: Config, number: int) -> int:
 
 
 def _check(config: Config, planned: int) -> None:
-    """Raise DataLost unless all that was there when the replay began has been replayed."""
+    """Raise DataLost if not all planned messages were replayed."""
     if (written := _published(config)["messages"]) != planned:
         raise errors.DataLost(
-            f"the replay {config.name} was to write {planned} messages and wrote {written}: some"
-            " were removed from the source before it came there, or `where` is not the same twice"
+            f"the replay {config.name} planned {planned} messages and wrote {written}: some were"
+            " deleted from the source meanwhile, or `where` is not deterministic"
         )
 
 
@@ -309,14 +309,14 @@ def _published(config: Config) -> dict[str, Any]:
 
 
 def as_messages(messages: DataFrame, tasks: int) -> DataFrame:
-    """What the sink is to write of messages, each partition in its order."""
+    """Return rows for the sink, each partition in its order."""
     given = F.from_json(F.coalesce("headers", F.lit("{}")), "map<string,string>")
     others = F.map_filter(given, lambda name, _: name != TRANSACTION_HEADER)
-    # What was replayed before still says which it was at first.
+    # If a message was already replayed, keep its first id.
     first = F.coalesce(given[TRANSACTION_HEADER], F.col("transactionId"))
     which = F.create_map(F.lit(TRANSACTION_HEADER), first)
     headers = F.to_json(F.map_concat(others, which)).alias("headers")
-    # A partition that was removed and made anew counts from 0 again: times tell them apart.
+    # Offsets of a recreated partition start at 0 again, so sort by time first.
     order = ("partition", "createdAt", "offset")
     ordered = messages.repartition(tasks, "partition").sortWithinPartitions(*order)
     return ordered.select("partition", "payload", headers, "traceId")

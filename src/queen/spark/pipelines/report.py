@@ -1,4 +1,4 @@
-"""How far a pipeline is, told to PostgreSQL: what the server, the dashboard and alerts look at."""
+"""Report the progress of a pipeline to PostgreSQL, for the server, the dashboard and alerts."""
 
 import contextlib
 import re
@@ -17,9 +17,9 @@ from queen.wire.resources import Pipeline
 from queen.wire.resources.pipelines import STALE_SECONDS
 
 BEAT_SECONDS: Final = 10.0
-"""How often it is said that the pipeline is there."""
+"""Interval of reports while the progress does not change."""
 _LEAST_SECONDS: Final = 2.0
-"""Between two rows, however often the pipeline has something to say."""
+"""Minimum time between two rows."""
 _CLOSE_SECONDS: Final = 15.0
 _MOST_SEGMENTS: Final = 10_000
 _MOST_TEXT: Final = 2_000
@@ -31,18 +31,18 @@ _SECRET: Final = re.compile(
 
 
 class Figures(msgspec.Struct, kw_only=True):
-    """What is known of a run; None is not known."""
+    """The metrics of a run. None is unknown."""
 
     state: str = "running"
     position: int | None = None
-    """What transactions below have stored is done."""
+    """Everything that lower transactions stored is processed."""
     batch_id: int | None = None
     batch_millis: int | None = None
     rows_per_second: float | None = None
     rows: int | None = None
-    """Of this run, so far."""
+    """In this run."""
     queue_ids: tuple[int, ...] = ()
-    """What it reads, where only the ids are known."""
+    """Ids of the source queues, if their names are unknown."""
     error: str | None = None
 
 
@@ -51,16 +51,16 @@ _NAMES: Final = frozenset(Figures.__struct_fields__)
 
 class Report:
     """
-    One run of a pipeline, as others see it.
+    The public state of one pipeline run.
 
-    What the pipeline says is kept and written by a thread of its own, the latest only: saying
-    costs nothing, and a database that is slow, away or read-only never stops a pipeline. What
-    a pipeline has done is in the ledgers; this is for people.
+    A thread writes the latest metrics, so reporting costs no time, and a database that is slow,
+    unavailable or read-only never stops a pipeline. These rows are for people. The ledgers contain
+    the authoritative progress.
 
     Usage::
 
         with Report(dsn, name="orders-archive", kind="archive", queues=["orders"]) as report:
-            run(spark, config, report=report)  # Calls report(figures), again and again.
+            run(spark, config, report=report)  # Calls report(metrics) repeatedly.
     """
 
     def __init__(
@@ -82,9 +82,9 @@ class Report:
         self.lag_messages: int | None = None
         self.lag_seconds: float | None = None
         self.is_listening = False
-        """Streaming queries of the session tell it how far they are."""
+        """Streaming queries of the session report to this object."""
         self.watch: Callable[[], None] | None = None
-        """Called after each thing said, for those who show it."""
+        """Called after each update, for progress displays."""
         self._detail: dict[str, Any] = {}
         self._dsn = dsn
         self._run_id = str(uuid4())
@@ -112,10 +112,10 @@ class Report:
 
     def __call__(self, said: object = None, /, **figures: object) -> None:
         """
-        Note what a pipeline says of itself.
+        Update the metrics of the run.
 
-        Fields of ``said``, a struct or a mapping, that have the name of a figure are that figure;
-        all others are shown as they are.
+        Fields of ``said``, a struct or a mapping, update the metric of the same name. All others
+        are shown unchanged.
         """
         told = {**_plain(said), **figures}
         with self._changed:
@@ -131,13 +131,13 @@ class Report:
             self.watch()
 
     def idle(self) -> None:
-        """There was nothing to do."""
+        """Mark the run as idle."""
         with self._changed:
             self.figures.state = "idle"
             self._tell()
 
     def close(self, error: BaseException | None = None) -> None:
-        """The run has ended, well or by an error; waits for the last row, for a bounded time."""
+        """End the run, with or without an error. Waits for the last row, for a limited time."""
         with self._changed:
             if self._closing.is_set():
                 return
@@ -154,7 +154,7 @@ class Report:
         self._changed.notify_all()
 
     def _write_on(self) -> None:
-        """The thread: the latest row, again and again; the last one is tried until it is there."""
+        """Write the latest row in a loop, in a thread. Retries the last row until it is stored."""
         while not self._is_replaced:
             with self._changed:
                 self._changed.wait_for(lambda: self._has_news, BEAT_SECONDS)
@@ -171,7 +171,7 @@ class Report:
         try:
             self._write()
         except (psycopg.Error, errors.QueenError, OSError):
-            # A row of figures is not worth a word in the log of a pipeline: `stale` tells of it.
+            # Not logged, because `stale` shows a missing row.
             self._hang_up()
             return False
         return True
@@ -214,9 +214,9 @@ class Report:
 
 def reason(error: BaseException) -> errors.QueenError | str:
     """
-    What went wrong, without traces: an error of ours if there is one in what Spark says.
+    Return the cause of a failure without stack traces: a Queen error if Spark's text contains one.
 
-    Spark carries errors of a source or a sink, which run in processes of their own, as text alone.
+    Spark passes errors of a source or a sink, which run in their own processes, only as text.
     """
     lines = [line.strip() for line in str(error).splitlines()]
     for line in reversed(lines):
@@ -224,25 +224,25 @@ def reason(error: BaseException) -> errors.QueenError | str:
         kind = getattr(errors, name, None) if line.startswith("queen.errors.") else None
         if isinstance(kind, type) and issubclass(kind, errors.QueenError):
             return kind(text)
-    # What Java said stands below the name of the call that it was said to.
+    # Java's message follows the name of the failed call.
     said = [line.removeprefix(": ") for line in lines if line and not line.startswith(_CALLING)]
     return said[0] if said else type(error).__name__
 
 
 def reports(dsn: str, *, limit: int) -> list[Pipeline]:
-    """What pipelines say of themselves, by name, straight from the database."""
+    """Read the reports of pipelines, by name, from the database."""
     with connect(dsn) as connection:
         rows = call(connection, "list_pipelines", "", limit, STALE_SECONDS, None)
     return [Pipeline(**row) for row in rows]
 
 
 def without_secrets(text: str) -> str:
-    """An error or a place may name a database as it was given, with its password."""
+    """Remove passwords, because an error or a location may contain a DSN."""
     return _SECRET.sub("***@", text)
 
 
 def _told(error: BaseException) -> str:
-    """The error with its name. Spark asks Java for the text of some, which may be gone by then."""
+    """Return the error with its class. Spark may fail to load the text of some from Java."""
     with contextlib.suppress(Exception):
         found = reason(error)
         known = found if isinstance(found, errors.QueenError) else error
@@ -251,14 +251,14 @@ def _told(error: BaseException) -> str:
 
 
 def _plain(said: object) -> Mapping[str, Any]:
-    """The fields of a struct or a mapping; of whatever else there are none."""
+    """Return the fields of a struct or a mapping, otherwise none."""
     if isinstance(said, msgspec.Struct):
         return msgspec.structs.asdict(said)
     return cast("Mapping[str, Any]", said) if isinstance(said, Mapping) else {}
 
 
 def _bounded(detail: Mapping[str, Any]) -> str | None:
-    """As JSON, or nothing where it would be too much."""
+    """Return JSON, or None if it would be too large."""
     if not detail:
         return None
     text = msgspec.json.encode(detail, enc_hook=str).decode()

@@ -1,16 +1,15 @@
 """
-The history of queues by minute, hour and day, beyond what counters and samples keep.
+The history of queues by minute, hour and day, for longer than counters and samples are kept.
 
-Minutes that are over are computed from the log (what was pushed), the counters of all processes
-(what became of it, and how long that took) and samples (how much waited); hours are merged from
-minutes, days from hours. A run begins a little before the last one ended, and a row gives way only
-to one that has seen as much or more (``queen.roll_up``): it may be repeated, killed, or run twice
-at once.
+Completed minutes are computed from the log (pushes), the counters of all processes (outcomes and
+durations) and samples (backlog). Hours are merged from minutes, and days from hours. A run starts a
+little before the end of the previous one, and a row is replaced only by one that is based on as
+much data or more (``queen.roll_up``). So a run can be repeated, killed, or run concurrently.
 
-Tasks read by ranges, of time or of transactions, and through psycopg: what comes is a row a minute,
-queue, group and process, never a row a message, for the log is summed up by the minute where it
-lies. Tasks write too, a thousand rows a transaction: each row says how much it has seen, so
-no order between them is needed.
+Tasks read ranges of time or of transactions through psycopg. PostgreSQL aggregates the log, so
+tasks get one row per minute, queue, group and process, never one per message. Tasks also write, a
+thousand rows per transaction. Rows contain how much data they are based on, so their order does
+not matter.
 """
 
 # pyright: basic
@@ -47,7 +46,7 @@ _COUNTED: Final = (
     "evicted",
     "leases_expired",
 )
-"""``counted`` is what processes saw pushed, where the log has lost something."""
+"""``counted`` is the number of pushes that processes counted, in case the log was truncated."""
 _SAMPLED: Final = ("samples", "depth_sum")
 _SUMS: Final = (*_LOGGED, *_COUNTED, *_SAMPLED)
 _HISTOGRAMS: Final = ("wait", "processing")
@@ -75,44 +74,44 @@ _ROWS_PER_BATCH: Final = 5_000
 _ROWS_PER_WRITE: Final = 1_000
 _ROWS_PER_STEP: Final = 10_000
 _READ_SECONDS: Final = {MINUTE: 6 * HOUR, HOUR: 4 * DAY, DAY: 90 * DAY}
-"""What one statement reads at most to make rows of a grain."""
+"""The largest time range per statement, by grain."""
 
 Range = tuple[datetime, datetime]
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run of the rollup."""
+    """The options of a run."""
 
     dsn: str
     since: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
-    """Compute anew from here on, also what was computed before."""
+    """Recompute the history from here on."""
     tasks: Annotated[int, msgspec.Meta(ge=1)] = 8
-    """How many tasks read at once, and so how many connections there are."""
+    """Number of concurrent tasks, each with its own connection."""
     minute_days: Annotated[int, msgspec.Meta(ge=2)] = 7
-    """How long minutes are kept."""
+    """Retention of minutes."""
     hour_days: Annotated[int, msgspec.Meta(ge=2)] = 90
-    """How long hours are kept."""
+    """Retention of hours."""
     day_days: Annotated[int, msgspec.Meta(ge=2)] | None = None
-    """How long days are kept; for ever, unless said."""
+    """Retention of days. Default: forever."""
 
     def __repr__(self) -> str:
         return redacted(self)
 
 
 class Rolled(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run did."""
+    """The results of a run."""
 
     start_at: datetime
     end_at: datetime
-    """Up to here all that was stored is in the history."""
+    """Everything stored before this time is in the history."""
     late: int
-    """Minutes before, of which a process stored its counters late."""
+    """Earlier minutes that were recomputed, because a process stored its counters late."""
     minutes: int
-    """Rows that were written, of each grain."""
+    """Rows written, by grain."""
     hours: int
     days: int
     rows: int
-    """All of them."""
+    """All rows written."""
     forgotten: int
     batch_millis: int
 
@@ -120,7 +119,7 @@ class Rolled(msgspec.Struct, frozen=True, kw_only=True):
 def run(
     spark: SparkSession, config: Config, *, report: Callable[[Rolled], object] | None = None
 ) -> Rolled:
-    """Bring the history up to the last minute that is over."""
+    """Update the history to the last completed minute."""
     began = time.monotonic()
     with connect(config.dsn) as connection:
         (plan,) = call(connection, "plan_rollup", config.since)
@@ -154,7 +153,7 @@ def run(
 
 
 def ranges(minutes: Iterable[int], grain: int) -> list[Range]:
-    """The periods of a grain that hold these minutes, in ranges that never overlap."""
+    """Return the periods of a grain that contain these minutes, in ranges that never overlap."""
     most = _READ_SECONDS[grain]
     found: list[list[int]] = []
     for start in sorted({minute - minute % grain for minute in minutes}):
@@ -166,9 +165,9 @@ def ranges(minutes: Iterable[int], grain: int) -> list[Range]:
 
 
 def merged(frame: DataFrame, grain: int) -> DataFrame:
-    """Rows of a finer grain as one of each queue, group and period."""
+    """Merge rows of a finer grain to one per queue, group and period."""
     column = F.col
-    # Once over the rows: to sum bins apart and to join them would read the database twice.
+    # In one pass: a separate aggregation of bins with a join would read the database twice.
     sums = frame.groupBy(
         (column("at") - column("at") % grain).alias("period"), "queue_id", "group_id"
     ).agg(
@@ -199,7 +198,7 @@ def merged(frame: DataFrame, grain: int) -> DataFrame:
 
 
 def _bins(name: str) -> Iterator[Any]:
-    """The columns of a histogram, out of a list of its bins in which each may come many times."""
+    """Return the columns of a histogram, from a list of its bins with repetitions."""
     pairs = F.col(name)
     bins = F.array_sort(F.array_distinct(pairs[f"{name}_bins"]))
 
@@ -215,11 +214,11 @@ def _bins(name: str) -> Iterator[Any]:
 
 
 def _minutes(spark: SparkSession, config: Config, plan: dict[str, Any]) -> DataFrame:
-    """Minutes of the plan out of the log, counters and samples."""
+    """Compute the minutes of the plan from the log, counters and samples."""
     start, end = plan["start_at"], plan["end_at"]
     first, last = plan["start_xid"], plan["end_xid"]
     window = ranges(range(int(start.timestamp()), int(end.timestamp()), MINUTE), MINUTE)
-    # What was pushed in late minutes was seen in its time: no transaction is lost from there on.
+    # Pushes of late minutes were already read, because the log is read without gaps.
     late = ranges((int(minute.timestamp()) for minute in plan["late"]), MINUTE)
     log = _frame(
         spark,
@@ -243,7 +242,7 @@ def _minutes(spark: SparkSession, config: Config, plan: dict[str, Any]) -> DataF
 
 
 def _split(start: int, end: int, tasks: int) -> list[tuple[int, int]]:
-    """Transactions in about equal ranges."""
+    """Split transactions into ranges of about equal size."""
     bounds = [start + (end - start) * n // tasks for n in range(tasks + 1)]
     return [(a, b) for a, b in pairwise(bounds) if a < b]
 
@@ -255,7 +254,7 @@ def _frame(
     columns: Sequence[str],
     arguments: Sequence[tuple[object, ...]],
 ) -> DataFrame:
-    """What a named statement answers to each of these arguments, read by tasks."""
+    """Run a named statement in tasks, once for each of these arguments."""
     schema = ", ".join(f"`{column}` {_TYPES[column][0]}" for column in columns)
     tasks = max(1, min(config.tasks, len(arguments)))
     return spark.range(0, len(arguments), 1, tasks).mapInArrow(
@@ -270,7 +269,7 @@ def _read(
     arguments: Sequence[tuple[object, ...]],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """In a task: the rows of some arguments, a few thousand in memory at a time."""
+    """Read rows in a task, with a few thousand in memory at a time."""
     schema = pa.schema([(column, _TYPES[column][1]) for column in columns])
     with connect(dsn) as connection:
         for batch in batches:
@@ -285,14 +284,14 @@ def _read(
 
 
 def _write(config: Config, grain: int, frame: DataFrame) -> int:
-    """Keep rows of a grain; how many of them were written."""
+    """Store the rows of a grain. Returns how many were written."""
     written = frame.mapInArrow(partial(_store, config.dsn, grain), "written bigint")
     (row,) = written.agg(F.sum("written").alias("written")).collect()
     return row["written"] or 0
 
 
 def _store(dsn: str, grain: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a task: its rows into the database; a repeat changes nothing."""
+    """Write rows to the database in a task. A repetition has no effect."""
     with connect(dsn) as connection:
         for batch in batches:
             written = 0
@@ -307,7 +306,7 @@ def _store(dsn: str, grain: int, batches: Iterable[pa.RecordBatch]) -> Iterator[
 
 
 def _forget(connection: Connection, config: Config) -> int:
-    """Remove what is older than the config says, in steps."""
+    """Delete rows older than the configured retention, in steps."""
     removed = 0
     for grain, days in (
         (MINUTE, config.minute_days),

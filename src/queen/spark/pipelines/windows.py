@@ -1,10 +1,10 @@
 """
-Messages of a queue summed up in windows of time, from queue to queue, exactly once.
+Aggregate a queue over time windows into another queue, exactly once.
 
-A window is closed by the messages behind it, not by the clock: its result is written when a later
-message has moved the watermark past its end, in the batch after. Batches are those of the source,
-which writes them down, an empty one after the last among them; Spark makes none of its own. So a
-query that lost its checkpoint makes the same batches again, and publishes none of them twice.
+Messages close a window, not the clock: when a later message has moved the watermark past the end
+of a window, the next batch writes its result. The source stores the bounds of all batches,
+including an empty one after the last message, and Spark adds none. So a query that lost its
+checkpoint repeats the same batches, and publishes each of them only once.
 """
 
 # pyright: basic
@@ -27,13 +27,13 @@ from queen.spark.pipelines.report import Report
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 _BOUNDS: Final = ("start", "end")
 _KEPT: Final = ("partition", "offset", "createdAt")
-"""Of a message, beside the fields of its payload."""
+"""Columns of a message, in addition to the fields of its payload."""
 _EMPTY_BATCHES: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 _JSON: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "ignoreNullFields": "false"}
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One of three: ``tumbling``, ``sliding`` with ``every``, ``session`` by its gap."""
+    """The window: ``tumbling``, ``sliding`` with ``every``, or ``session`` with its gap."""
 
     tumbling: Text | None = None
     sliding: Text | None = None
@@ -43,7 +43,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         given = [each for each in (self.tumbling, self.sliding, self.session) if each is not None]
         if len(given) != 1 or (self.sliding is None) is not (self.every is None):
-            raise ValueError("window: one of tumbling, sliding with every, or session")
+            raise ValueError("window: set one of tumbling, sliding with every, or session")
 
     def column(self, time: Column) -> Column:
         if self.session is not None:
@@ -55,33 +55,33 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A window as it is declared, in Python or in YAML."""
+    """The declaration of a window, in Python or YAML."""
 
     name: Text
-    """What its progress is remembered by."""
+    """Name under which its progress is stored."""
     from_queue: Text = msgspec.field(name="from")
     to_queue: Text = msgspec.field(name="to")
     window: Shape
     aggregate: dict[str, Text]
-    """A field of the result each, as an expression of SQL."""
+    """SQL expressions by the name of the result field."""
     schema: Text | None = None
-    """The fields of payloads, as DDL; one that is called as a column hides the column."""
+    """Payload fields as DDL. A field with the name of a column hides that column."""
     time: Text = "createdAt"
-    """The field that says when a message happened; without it a message does not count."""
+    """Field with the event time. Messages without it are ignored."""
     watermark: Text = "1 minute"
-    """How late a message may come and still count; later ones are dropped, and said to be."""
+    """How late a message may arrive and still count. Later messages are dropped and counted."""
     by: tuple[Text, ...] = ()
     where: Text | None = None
     mode: Literal["append", "update"] = "append"
-    """``append``: each result once, when it is final; ``update``: whenever it changes."""
+    """``append`` writes each result once, when it is final. ``update`` writes every change."""
     partition: Text | None = None
-    """The field that names the partition of a result; the first of ``by`` if not given."""
+    """Field with the partition of a result. Default: the first of ``by``."""
     checkpoint: Text
     dsn: Text | None = None
     every: Text = "10 seconds"
-    """How often a batch is made."""
+    """Time between batches."""
     once: bool = False
-    """End when all that is there has been read."""
+    """End when all existing messages are read."""
     max_messages_per_trigger: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
     def __repr__(self) -> str:
@@ -89,31 +89,31 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         if not self.aggregate:
-            raise ValueError("aggregate: nothing is summed up")
+            raise ValueError("aggregate: set at least one expression")
         if self.window.session is not None and self.mode == "update":
-            raise ValueError("mode: a session has no result before it ends: append")
+            raise ValueError("mode: use append, because a session has no result before it ends")
         if self.window.session is not None and not self.by:
-            raise ValueError("by: a session is that of something: name a field")
+            raise ValueError("by: name a field, because a session needs a key")
         names = [*_BOUNDS, *self.by, *self.aggregate]
         if len({name.lower() for name in names}) < len(names):
-            raise ValueError("aggregate and by: a name is there twice; start and end are taken")
+            raise ValueError("aggregate and by: names must be unique, and not start or end")
         if self.partition is not None and self.partition not in names:
-            raise ValueError(f"partition: no field of a result is called {self.partition}")
+            raise ValueError(f"partition: the result has no field {self.partition}")
 
 
 def load(text: str | bytes) -> Config:
-    """A declaration in YAML. Raises InvalidOption, which says what is wrong with it."""
+    """Parse a declaration in YAML. Raises InvalidOption."""
     try:
         return msgspec.yaml.decode(text, type=Config)
     except (msgspec.DecodeError, ValueError) as error:
-        raise errors.InvalidOption(f"the window is not understood: {error}") from error
+        raise errors.InvalidOption(f"the window is invalid: {error}") from error
 
 
 def summed(messages: DataFrame, config: Config) -> DataFrame:
     """
-    The results of a window: a pure transformation, of a stream as of a batch.
+    Return the results of a window: a pure transformation, of a stream or a batch.
 
-    Raises InvalidOption for what the messages don't have, or Spark doesn't understand.
+    Raises InvalidOption for missing columns, and for expressions that Spark rejects.
     """
     with _explained(config):
         fields = _fields(messages, config)
@@ -138,18 +138,18 @@ def summed(messages: DataFrame, config: Config) -> DataFrame:
 
 
 def as_messages(results: DataFrame, config: Config) -> DataFrame:
-    """Results as messages: JSON, and the partition that each belongs to."""
+    """Convert results to messages: JSON, and the partition of each."""
     name = config.partition or (config.by[0] if config.by else None)
     partition = F.lit(None) if name is None else _column(name)
     return results.select(
-        # There is no partition without a name: what has none goes where others without one go.
+        # A partition needs a name, so results without one share a default partition.
         F.nullif(partition.cast("string"), F.lit("")).alias("partition"),
         F.to_json(F.struct(*map(_column, results.columns)), _JSON).alias("payload"),
     )
 
 
 def start(spark: SparkSession, config: Config) -> StreamingQuery:
-    """Begin, and do not wait. Raises InvalidOption before anything is read."""
+    """Start the query without waiting for it. Raises InvalidOption before it reads."""
     register(spark)
     remembered = {"txnAppId": f"window:{config.name}"}
     if config.dsn is not None:
@@ -168,7 +168,7 @@ def start(spark: SparkSession, config: Config) -> StreamingQuery:
 
 
 def run(spark: SparkSession, config: Config, *, report: Report | None = None) -> None:
-    """Sum up until the query ends or fails."""
+    """Aggregate until the query ends or fails."""
     with nullcontext() if report is None else listening(spark, report):
         query = start(spark, config)
         try:
@@ -178,11 +178,11 @@ def run(spark: SparkSession, config: Config, *, report: Report | None = None) ->
 
 
 def _writer(results: DataFrame, config: Config, options: Mapping[str, str]) -> DataStreamWriter:
-    """To the queue, a batch of results as one write with its number."""
+    """Write each batch of results to the queue, with its number."""
     if config.mode == "append":
         return results.writeStream.format("queen").options(**options).outputMode("append")
 
-    # Spark has no mode update for sinks in Python; a write of a batch is as good, by its version.
+    # Python sinks don't support mode update, but writing a batch with its number is equivalent.
     def write(changed: DataFrame, batch: int) -> None:
         register(changed.sparkSession)
         writer = changed.write.format("queen").mode("append")
@@ -192,7 +192,7 @@ def _writer(results: DataFrame, config: Config, options: Mapping[str, str]) -> D
 
 
 def _fields(messages: DataFrame, config: Config) -> DataFrame:
-    """What expressions can name."""
+    """Return the columns that expressions can use."""
     if config.schema is None:
         return messages
     parsed = messages.select(*_KEPT, F.from_json("payload", config.schema).alias("parsed"))
@@ -201,25 +201,25 @@ def _fields(messages: DataFrame, config: Config) -> DataFrame:
 
 
 def _column(name: str) -> Column:
-    """A column by its name, whatever is in it."""
+    """Return a column by its name, which may contain any character."""
     return F.col(f"`{name.replace('`', '``')}`")
 
 
 @contextmanager
 def _explained(config: Config) -> Iterator[None]:
-    """What Spark says of a declaration, as a sentence and an error of ours."""
+    """Convert Spark's errors about a declaration to InvalidOption."""
     try:
         yield
     except (AnalysisException, IllegalArgumentException) as error:
         if "queen.errors." in str(error):
-            raise  # The source's or the sink's own.
+            raise  # An error of the source or the sink.
         said = str(error).strip().partition("\n")[0].partition(" SQLSTATE:")[0]
-        raise errors.InvalidOption(f"the window {config.name} is not understood: {said}") from error
+        raise errors.InvalidOption(f"the window {config.name} is invalid: {said}") from error
 
 
 @contextmanager
 def _without_empty_batches(spark: SparkSession) -> Iterator[None]:
-    """For a query that starts meanwhile, and takes the settings of its session with it."""
+    """Turn off empty batches for a query that starts in the block and copies the settings."""
     before = spark.conf.get(_EMPTY_BATCHES)
     spark.conf.set(_EMPTY_BATCHES, "false")
     try:
