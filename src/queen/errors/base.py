@@ -83,7 +83,7 @@ def _tree(root: type[QueenError]) -> Iterator[type[QueenError]]:
 
 
 def of_sqlstate(sqlstate: str) -> type[QueenError] | None:
-    """The error class for a SQLSTATE; the longest matching prefix wins."""
+    """Return the error class for a SQLSTATE. The longest matching prefix wins."""
     fitting = (
         (len(beginning), error)
         for error in _tree(QueenError)
@@ -95,7 +95,7 @@ def of_sqlstate(sqlstate: str) -> type[QueenError] | None:
 
 
 def worst(outcomes: Sequence[object]) -> BaseException | None:
-    """The error to raise for several outcomes: an unknown one, or the first if all failed."""
+    """Return the error of several outcomes: an unknown one, or the first one if all failed."""
     failures = [each for each in outcomes if isinstance(each, BaseException)]
     for each in failures:
         if not isinstance(each, QueenError) or each.applied is None:
@@ -104,10 +104,10 @@ def worst(outcomes: Sequence[object]) -> BaseException | None:
 
 
 def of_code(code: str) -> type[QueenError] | None:
-    """The error class with this code."""
+    """Return the error class with this code."""
     return next((error for error in _tree(QueenError) if error.code == code), None)
 
 
 def every() -> dict[str, type[QueenError]]:
-    """All error classes by code. If a family shares its code with a subclass, the subclass."""
+    """Return all error classes by code. A subclass wins over a family with the same code."""
     return {error.code: error for error in reversed([*_tree(QueenError)])}

@@ -1,4 +1,4 @@
-"""Errors caused by the current state of a queue, a message or a workflow."""
+"""Errors because a queue, a message or a workflow is in another state than required."""
 
 from queen.errors.base import RequestError
 

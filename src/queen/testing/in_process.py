@@ -1,4 +1,4 @@
-"""A client's way to an ASGI app that lives in another thread of this process: no port."""
+"""A client transport to an ASGI app in another thread of this process, without a port."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 
 class AppTransport:
-    """Calls the app in its own event loop; whoever calls may have any loop, or several."""
+    """Calls the app in its own event loop. Callers may have any loops."""
 
     def __init__(self, app: "ASGIApp", loop: asyncio.AbstractEventLoop) -> None:
         self._app = app
         self._loop = loop
 
     async def open(self) -> None:
-        """Nothing is to be opened."""
+        """Do nothing: there is no connection."""
 
     async def close(self) -> None:
-        """Nothing is to be closed: the app has an owner."""
+        """Do nothing: the app has another owner."""
 
     async def exchange(
         self,
@@ -34,14 +34,14 @@ class AppTransport:
         is_repeatable: bool = True,
         headers: dict[str, str] | None = None,
     ) -> Reply:
-        del key, wait_seconds, is_repeatable  # There is one server, and it cannot be lost.
+        del key, wait_seconds, is_repeatable  # There is one server, and its connection can't fail.
         gone = asyncio.Event()
         call = self._call(_scope(method, path, body, headers or {}), body or b"", gone)
         answer = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, self._loop))
         try:
             reply = await asyncio.shield(answer)
         except asyncio.CancelledError:
-            # As a client that closes its connection: the app is told, and settles what it must.
+            # The app sees a closed connection, as from a network client, and cleans up.
             self._loop.call_soon_threadsafe(gone.set)
             raise
         if reply.status >= 400:

@@ -1,4 +1,4 @@
-"""Fixtures for pytest: a real server in this process, a client of it, and its clock."""
+"""Fixtures for pytest: a real server in this process, its client, and its clock."""
 
 import os
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    help_ = "a PostgreSQL for tests; its user may create databases (else one is started)"
+    help_ = "DSN of a PostgreSQL whose user may create databases (default: start a local one)"
     parser.addini("queen_dsn", help_, default="")
 
 
 @pytest.fixture(scope="session")
 def queen_databases(pytestconfig: pytest.Config) -> "Iterator[Databases]":
-    """Where databases for tests come from: TEST_QUEEN_DSN, ``queen_dsn``, or a local server."""
+    """Create test databases: on TEST_QUEEN_DSN, ``queen_dsn``, or a local server."""
     from queen.testing.databases import Databases
 
     dsn = os.environ.get("TEST_QUEEN_DSN") or pytestconfig.getini("queen_dsn") or None
@@ -29,7 +29,7 @@ def queen_databases(pytestconfig: pytest.Config) -> "Iterator[Databases]":
 
 @pytest.fixture
 def queen_server(queen_databases: "Databases") -> "Iterator[QueenServer]":
-    """The real app and its SQL over a database of this test alone, without a port."""
+    """Run the real app and its SQL on the test's own database, without a port."""
     from queen.testing.server import QueenServer
 
     with queen_databases.copy() as dsn, QueenServer(dsn) as server:
@@ -38,13 +38,13 @@ def queen_server(queen_databases: "Databases") -> "Iterator[QueenServer]":
 
 @pytest.fixture
 def queen(queen_server: "QueenServer") -> "Queen":
-    """A client of the test's server, for any event loop."""
+    """Return a client of the test's server, for any event loop."""
     return queen_server.client()
 
 
 @pytest.fixture
 def queen_clock(queen_server: "QueenServer") -> "QueenClock":
-    """The server's clock, which stands until ``queen_clock.advance("1h")``."""
+    """Return the server's clock, which stands still until ``queen_clock.advance("1h")``."""
     from queen.testing.server import QueenClock
 
     return QueenClock(queen_server)

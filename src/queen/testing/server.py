@@ -1,4 +1,4 @@
-"""The real app over a database of its own, in a thread of this process."""
+"""The real app on its own database, in a thread of this process."""
 
 import asyncio
 import threading
@@ -22,7 +22,7 @@ create or replace function queen.now () returns timestamptz language sql volatil
   select at + interval '1 microsecond' * nextval('public.ticks') from public.clock
 $$;
 """
-"""One microsecond a reading, so that instants increase strictly even while the clock stands."""
+"""Adds a microsecond per reading, so that timestamps increase even while the clock stands."""
 
 
 class QueenServer:
@@ -33,7 +33,7 @@ class QueenServer:
 
         with QueenServer(dsn) as server:
             queen = server.client()
-            server.take(app.queen)  # A client that the application made talks to it too.
+            server.take(app.queen)  # Redirects a client that the application created.
     """
 
     def __init__(self, dsn: str) -> None:
@@ -42,7 +42,7 @@ class QueenServer:
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="queen-server", daemon=True
         )
-        # Asked for now and then anyway: a moved clock wakes nobody.
+        # Polled instead of waiting for a time, because a moved clock wakes no waiter.
         self._app = App(
             Settings(database_url=dsn, auto_migrate=False, safety_poll_ms=100, log_level="error")
         )
@@ -67,16 +67,16 @@ class QueenServer:
         self._end()
 
     def client(self, **options: Any) -> Queen:  # noqa: ANN401 - of Queen
-        """A new client of this server."""
+        """Return a new client of this server."""
         return Queen(transport=self.transport, **options)
 
     def take(self, queen: Queen) -> Queen:
-        """Let a client that exists talk to this server, and to no other."""
+        """Redirect an existing client to this server."""
         queen.transport = self.transport
         return queen
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something in the server's loop, and wait for it."""
+        """Run a coroutine in the server's loop, and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
     async def _begin(self) -> dict[str, Any]:
@@ -100,14 +100,14 @@ class QueenServer:
 
 
 class QueenClock:
-    """The clock of a server's database: it stands still, and is moved by hand."""
+    """The clock of a server's database. It stands still until you advance it."""
 
     def __init__(self, server: QueenServer) -> None:
         self._server = server
         server.run(self._execute(_CLOCK))
 
     def advance(self, duration: float | str) -> None:
-        """Let time go on at once: 30, "30s", "5m", "1h"."""
+        """Advance the clock: 30, "30s", "5m", "1h"."""
         seconds = seconds_of(duration)
         self._server.run(
             self._execute(f"update public.clock set at = at + interval '{seconds:f} seconds'")
