@@ -1,5 +1,5 @@
 """
-A burst of jobs, and the worker processes that it calls up: draws docs/howto/autoscaling.svg.
+Run a burst of jobs with autoscaling, and draw docs/howto/autoscaling.svg.
 
 Usage::
 
@@ -29,22 +29,22 @@ QUEUE = "work"
 JOB_SECONDS = 0.05
 
 Point = tuple[float, int, int]
-"""Seconds since the burst, jobs that wait, workers."""
+"""Seconds since the burst, waiting jobs, workers."""
 
 
 async def burst(url: str, count: int, most: int) -> list[Point]:
-    """The pool from its least to its most and back."""
+    """Scale the pool from its minimum to its maximum and back."""
     os.environ |= {"QUEEN_BASE_URL": url, "PYTHONPATH": f"{SOURCE}:{ROOT}"}
     from queen import Queen
     from queen.jobs import QueueManager, WorkerManager
 
-    # The machine is small, and others use it: its CPU is not what this shows.
+    # Other programs use the machine, so its CPU load must not limit the pool.
     workers = WorkerManager(max_workers=most, cpu_threshold=1.0, memory_threshold=1.0)
     await workers.initialize_worker_pool(APP)
     workers.start_auto_scaling("1s")
     async with Queen(url) as queen:
         jobs = QueueManager(queen)
-        await asyncio.sleep(3)  # What it is like before.
+        await asyncio.sleep(3)  # Show the state before the burst.
         began = time.time()
         for start in range(0, count, 5_000):
             size = min(5_000, count - start)
@@ -61,9 +61,9 @@ async def burst(url: str, count: int, most: int) -> list[Point]:
 
 
 def draw(points: list[Point], title: str) -> None:
-    mpl: Any = import_module("matplotlib")  # It has no types.
+    mpl: Any = import_module("matplotlib")  # It has no type annotations.
     mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "queen"  # The same picture from the same figures.
+    mpl.rcParams["svg.hashsalt"] = "queen"  # For a reproducible file.
     plt: Any = import_module("matplotlib.pyplot")
     seconds = [at for at, _, _ in points]
     figure, above = plt.subplots(figsize=(8, 3.6), layout="constrained")

@@ -1,8 +1,8 @@
 """
-What the SDK reaches from one process, against one worker of a server on the same machine.
+Measure the SDK in one process, against a server with one worker on the same machine.
 
-Buffered single pushes beside unbuffered ones, consuming with acks, and the time of this process for
-a request beside that of bare aiohttp for the same bytes. The last line is one JSON object.
+Compares buffered with unbuffered single pushes, measures consuming with acks, and compares the CPU
+time of a request with that of bare aiohttp for the same bytes. The last line is one JSON object.
 """
 
 import argparse
@@ -33,7 +33,7 @@ BUFFER: Final = {"message_count": 500, "time_millis": 1000}
 
 
 class Bench:
-    """One server and one client; each point on a queue of its own."""
+    """One server and one client. Each point has its own queue."""
 
     def __init__(self, server: Server, queen: Queen, arguments: argparse.Namespace) -> None:
         self.server = server
@@ -50,7 +50,7 @@ class Bench:
         return name
 
     async def unbuffered(self) -> float:
-        """One push after the other, as in the first lines of any producer."""
+        """Push one by one, as a simple producer does."""
         name = await self.queue()
         count = self._requests
         began = time.perf_counter()
@@ -59,7 +59,7 @@ class Bench:
         return count / (time.perf_counter() - began)
 
     async def buffered(self) -> float:
-        """The same lines with `buffer`, and the flush at the end is part of it."""
+        """Push the same with `buffer`, including the final flush."""
         name = await self.queue()
         count = self._messages
         began = time.perf_counter()
@@ -68,12 +68,12 @@ class Bench:
                 self._queen.queue(name).buffer(BUFFER).push([{"data": self._data[number % 1_000]}])
             )
             if number % 500 == 0:
-                await asyncio.sleep(0)  # A producer does something else now and then.
+                await asyncio.sleep(0)  # A producer yields now and then.
         await self._queen.flush_all_buffers()
         return count / (time.perf_counter() - began)
 
     async def consume(self) -> float:
-        """Until all are handled and acked."""
+        """Consume until all messages are handled and acked."""
         name = await self.queue()
         each = self._messages // PARTITIONS
         items = [{"data": self._data[number % 1_000]} for number in range(each)]
@@ -96,7 +96,7 @@ class Bench:
         return rate
 
     async def request_cost(self) -> float:
-        """Time of this process for a push of one message, as a multiple of aiohttp's own."""
+        """CPU time of this process to push one message, as a multiple of aiohttp's."""
         name = await self.queue()
         item = {"data": self._data[0]}
         await self._queen.queue(name).push([item])
@@ -123,7 +123,7 @@ class Bench:
                     await response.read()
 
             await bare()
-            # In turns, so that what else the machine does falls on both.
+            # In turns, so that other load on the machine affects both.
             costs: dict[str, list[float]] = {"ours": [], "bare": []}
             for _ in range(10):
                 costs["bare"].append(await _cpu_seconds(bare, self._requests // 10))
@@ -141,7 +141,7 @@ async def _cpu_seconds(call: Callable[[], Awaitable[None]], count: int) -> float
 async def rounds(
     bench: Bench, arguments: argparse.Namespace, admin: "asyncpg.Connection[asyncpg.Record]"
 ) -> dict[str, float]:
-    """Every point, as often as asked for; the median of each, and of each round's ratio."""
+    """Run every point in rounds. Returns the medians, and the median of each round's ratio."""
     points = {
         "unbuffered_rate": bench.unbuffered,
         "buffered_rate": bench.buffered,

@@ -1,19 +1,20 @@
 """
-What open dashboards cost a server: how much less it pushes than another beside it without them.
+Measure the cost of open dashboards for a server, against a second server without dashboards.
 
-Two servers, over a database each, share one core by halves, and pushes come to both without a
-break. One is watched by fifty dashboards, then the other, in turns. The speed of a shared machine
-changes by a fifth from one second to the next, but it is the same for both: what is left between
-them is what dashboards cost. All else has the other cores.
+Two servers, each with its own database, share one core equally, and both get pushes continuously.
+Fifty dashboards watch one server, then the other, in turns. The speed of a shared machine changes
+by a fifth from one second to the next, but equally for both, so the difference between the servers
+is the cost of the dashboards. Everything else runs on the other cores.
 
-What dashboards ask for is the same whatever a server has, so one with half a core loses twice the
-share of its pushes that it would lose with a core to itself. The cost is what the watched one has
-of the core beyond what its pushes take of the other: where both are busy, half of the loss. The bar
-is met where it is below by two errors. What dashboards ask of PostgreSQL slows both alike and is
-not in it. With `--count 0` nobody watches, and what is found is what two servers differ by.
+The cost of dashboards does not depend on the server's share of a core, so a server with half a core
+loses twice the share of its pushes. The cost is the CPU time of the watched server beyond the CPU
+time that its pushes would take on the other: if both are busy, half of the loss. The benchmark
+passes if the cost is below the bar by two standard errors. The load of dashboards on PostgreSQL
+slows both servers equally and is not included. With `--count 0`, no dashboard is open, and the
+result is the difference between two equal servers.
 
-Each dashboard is the overview as a browser has it open while messages move: a WebSocket, and the
-requests that the page makes every five seconds and every fifteen. The last line is one JSON object.
+A dashboard is the overview page during traffic: a WebSocket, and the page's requests every five and
+every fifteen seconds. The last line is one JSON object.
 """
 
 import argparse
@@ -44,29 +45,29 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
 BAR = 0.02
-"""Of the pushes of a server with a core to itself."""
+"""Maximum cost: the share of its pushes that a server with its own core may lose."""
 QUEUES = 200
 CONNECTIONS = {1: 256, 100: 32}
 MOVING = 16
-"""Of them are pushed to."""
+"""Number of queues that get pushes."""
 TURNS = 4
-"""Different requests of a connection."""
+"""Different requests per connection."""
 IDLE_SECONDS = 30
 WARM_SECONDS = 3
 LEAST_BUSY = 0.9
-"""Of the core that the servers share: with less, something else limits pushes."""
+"""Minimum use of the shared core. Below it, something else limits pushes."""
 
 
 class Question(NamedTuple):
-    """What a page asks for again and again."""
+    """A request that a page repeats."""
 
     path: str
     age: int
-    """How old an answer may be, in seconds."""
+    """Maximum age of a response, in seconds."""
     seconds: float
-    """Until it is asked for again."""
+    """Interval between requests."""
     hours: int = 0
-    """Of the past, up to the end of this minute."""
+    """Length of the time range, up to the end of this minute."""
 
     @property
     def request(self) -> bytes:
@@ -91,11 +92,11 @@ QUESTIONS = (
         hours=1,
     ),
 )
-"""Of the overview, while messages move: its figures, and its charts."""
+"""Requests of the overview during traffic: its tiles and its charts."""
 
 
 async def be_dashboards(port: int, count: int) -> None:
-    """Open them all and close them again, whenever a line comes in."""
+    """Open all dashboards, and close them again, at each line of input."""
     while sys.stdin.readline():
         connector = aiohttp.TCPConnector(limit=0)
         async with (
@@ -129,7 +130,7 @@ async def _ask_again(port: int, question: Question) -> None:
 
 
 async def _listen(session: aiohttp.ClientSession, port: int, opened: asyncio.Event) -> None:
-    # People do not open theirs at once.
+    # People open their dashboards at different times.
     await asyncio.sleep(random.uniform(0, QUESTIONS[0].seconds))
     async with session.ws_connect(f"http://127.0.0.1:{port}/ws/dashboard") as socket:
         events = ["message.processed", "system.stats", "operation.updated"]
@@ -142,7 +143,7 @@ async def _listen(session: aiohttp.ClientSession, port: int, opened: asyncio.Eve
 
 
 class Dashboards:
-    """All of them, in a process of their own."""
+    """All dashboards, in one process."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -176,7 +177,7 @@ class Dashboards:
 
 
 class Counts(NamedTuple):
-    """What a side came to so far."""
+    """The totals of one side so far."""
 
     pushed: float
     server: float
@@ -188,7 +189,7 @@ class Counts(NamedTuple):
 
 
 class Side:
-    """A server over a database of its own, whoever watches it, and who pushes to it."""
+    """A server with its own database, its dashboards, and its pushes."""
 
     def __init__(self, server: Server, dashboards: Dashboards) -> None:
         self.server = server
@@ -209,7 +210,7 @@ class Side:
 
     @asynccontextmanager
     async def pushes(self, batch: int) -> "AsyncGenerator[None]":
-        """Push without a break, over connections that each wait for their last answer."""
+        """Push continuously over connections that each wait for their last response."""
         lines = await connections(self.server.port, CONNECTIONS[batch])
         messages = payloads(TURNS * batch, seed=7)
         bodies = [messages[turn * batch :][:batch] for turn in range(TURNS)]
@@ -232,13 +233,13 @@ class Side:
             if not each.cancelled():
                 each.result()
         if any(line.failed for line in lines):
-            raise RuntimeError("pushes were refused")
+            raise RuntimeError("pushes were rejected")
 
     def counts(self) -> Counts:
         return Counts(self._pushed, cpu_seconds(self.server.pid), time.perf_counter())
 
     async def idle(self) -> float:
-        """What the server takes of a core while nobody pushes."""
+        """Return the share of a core that the server uses without pushes."""
         before = self.counts()
         await asyncio.sleep(IDLE_SECONDS)
         found = self.counts().since(before)
@@ -246,20 +247,20 @@ class Side:
 
 
 class Round(NamedTuple):
-    """One side that is watched, held against the other at the same time."""
+    """A watched server compared with the other one at the same time."""
 
     ratio: float
-    """Of their rates."""
+    """Ratio of their push rates."""
     cost: float
-    """Of a core: what it has beyond what its pushes take of the other."""
+    """Share of a core that it uses beyond the cost of its pushes."""
     busy: float
-    """Of the core that the servers share."""
+    """Use of the shared core."""
 
 
 async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     first, *rest = sorted(os.sched_getaffinity(0))
     if not rest:
-        raise RuntimeError("it needs two cores: one for the servers, and one for all else")
+        raise RuntimeError("needs two cores: one for the servers, and one for everything else")
     os.sched_setaffinity(0, rest)
     with Postgres(SETTINGS) as postgres:
         dsns = [postgres.create_database(name) for name in ("left", "right")]
@@ -271,7 +272,7 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             async with left.dashboards.open():
                 idle_cpu = await left.idle()
             print(
-                f"an idle server takes {idle_cpu_alone:.4f} of a core, and {idle_cpu:.4f} with"
+                f"an idle server uses {idle_cpu_alone:.4f} of a core, and {idle_cpu:.4f} with"
                 f" {arguments.count} dashboards",
                 flush=True,
             )
@@ -291,11 +292,11 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     result |= {"count": arguments.count, "pairs": arguments.pairs, "seconds": arguments.seconds}
     result |= {"idle_cpu": round(idle_cpu, 4), "idle_cpu_alone": round(idle_cpu_alone, 4)}
     for batch, found in rounds.items():
-        # Each side is watched once in a pair: what makes one the faster is in neither.
+        # Each side is watched once per pair, which cancels a difference between the servers.
         pairs = [*zip(found[::2], found[1::2], strict=True)]
         ratios = [math.sqrt(one.ratio * other.ratio) for one, other in pairs]
         costs = [(one.cost + other.cost) / 2 for one, other in pairs]
-        # Of a median, where they are spread as by many small causes.
+        # The error of a median, for normally distributed values.
         error = 1.25 * statistics.stdev(costs) / math.sqrt(len(costs))
         result |= {
             f"push_{batch}_ratio": round(statistics.median(ratios), 4),
@@ -313,7 +314,7 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 async def held_against(watched: Side, alone: Side, batch: int, seconds: float) -> Round:
     async with watched.dashboards.open():
-        # Until no answer is from before.
+        # Until no response is from before.
         await asyncio.sleep(max(each.age for each in QUESTIONS))
         before = watched.counts(), alone.counts()
         await asyncio.sleep(seconds)
@@ -338,10 +339,10 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--count", type=int, default=50)
-    parser.add_argument("--be", type=int, metavar="PORT", help="be the dashboards of a server")
+    parser.add_argument("--be", type=int, metavar="PORT", help="run the dashboards of a server")
     arguments = parser.parse_args()
     if arguments.pairs < 2:
-        parser.error("an error of less than two pairs is not known")
+        parser.error("at least two pairs are needed to estimate the error")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         if arguments.be is not None:
             runner.run(be_dashboards(arguments.be, arguments.count))

@@ -1,9 +1,9 @@
 """
-What encryption costs: pushes and pops of an encrypted queue beside the same of a plain one.
+Measure the cost of encryption: pushes and pops of an encrypted queue against an unencrypted one.
 
-Over HTTP, against one server of one worker, in turns on the same PostgreSQL. Pops are of a backlog
-and by another server than the one that it was pushed to, so that nothing comes from a cache. The
-last line is one JSON object; it fails below the bar.
+Over HTTP, against one server with one worker, in turns on the same PostgreSQL. Another server pops
+the backlog than the one it was pushed to, so that caches have no effect. The last line is one JSON
+object. Fails below the bar.
 """
 
 import argparse
@@ -32,7 +32,7 @@ POPPING: Final = 4
 
 
 class Cost:
-    """Each point on a queue of its own, encrypted or not."""
+    """Measures each point on its own queue, encrypted or not."""
 
     def __init__(
         self, pushed_to: Server, popped_from: Server, bench: Bench, seconds: float
@@ -52,7 +52,7 @@ class Cost:
         return queue
 
     async def push(self, batch: int, *, is_encrypted: bool) -> tuple[str, float]:
-        """The queue, and the rate at which it was filled."""
+        """Fill a queue. Returns its name and the rate."""
         queue = await self.queue(is_encrypted=is_encrypted)
         task = Push(
             port=self._pushed_to.port,
@@ -64,7 +64,7 @@ class Cost:
         return queue, (await self._bench.load(task))["rate"]
 
     async def pop(self, queue: str) -> float:
-        """Messages a second popped and acked out of a backlog; it must outlast the time."""
+        """Messages per second popped and acked from a backlog, which must outlast the time."""
         ours = await connections(self._popped_from.port, POPPING)
         pop = request(f"/pop/queue/{queue}", b'{"batch":%d}' % POP_BATCH)
 
@@ -87,7 +87,7 @@ class Cost:
 async def rounds(
     cost: Cost, count: int, admin: "asyncpg.Connection[asyncpg.Record]"
 ) -> dict[str, list[tuple[float, float]]]:
-    """Pairs of rates, encrypted and plain, whichever comes first in turns."""
+    """Return pairs of rates, encrypted and unencrypted, with alternating order."""
     pairs: dict[str, list[tuple[float, float]]] = {}
     for round_ in range(count):
         for batch in CONNECTIONS:
@@ -128,7 +128,7 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         result[f"{name}_encrypted"] = round(statistics.median(pair[0] for pair in found))
         result[f"{name}_plain"] = round(statistics.median(pair[1] for pair in found))
         result[f"{name}_ratio"] = round(statistics.median(a / b for a, b in found), 3)
-    # Not of what is rounded: 0.698 is below the bar.
+    # Before rounding: 0.698 is below the bar.
     result["is_met"] = all(
         statistics.median(a / b for a, b in found) >= BAR for found in pairs.values()
     )

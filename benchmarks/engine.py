@@ -1,7 +1,7 @@
 """
-The engine against the bare engine: the same messages as rows of a plain table, in the same run.
+Compare the engine with a baseline: the same messages as rows of a plain table, in the same run.
 
-Every figure is a ratio, the median of interleaved rounds. The last line is one JSON object.
+Every result is a ratio, the median of interleaved rounds. The last line is one JSON object.
 """
 
 import argparse
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Bare:
-    """Rows in a table with a primary key and a unique transaction id: no queue at all."""
+    """Rows in a table with a primary key and a unique transaction id, without a queue."""
 
     def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
         self._pool = pool
@@ -101,16 +101,16 @@ def _built(
     seconds: float, batch: int, callers: int, build: Callable[[int, int], T]
 ) -> list[list[T]]:
     """
-    What each caller sends, turn by turn: built before the clock starts, for us and for rows alike.
+    Build the requests of each caller before the clock starts, for the engine and for rows alike.
 
-    Enough for 400,000 messages a second; a run that needs more ends with an IndexError.
+    Enough for 400,000 messages per second. A run that needs more ends with an IndexError.
     """
     turns = int(seconds * 400_000 / batch / callers) + 2
     return [[build(caller, turn) for turn in range(turns)] for caller in range(callers)]
 
 
 def _ids(count: int) -> list[str]:
-    """Ids as random as UUIDs, made as fast as can be: they are not what is measured."""
+    """Return ids as random as UUIDs, created quickly because they are not measured."""
     digits = os.urandom(16 * count).hex()
     return [digits[at : at + 32] for at in range(0, 32 * count, 32)]
 
@@ -163,7 +163,7 @@ class Ours:
         return await closed_loop(callers, seconds, call)
 
     async def mixed(self, seconds: float) -> tuple[float, float]:
-        """Push, pop and ack at once, batch 1000: pushed and consumed messages per second."""
+        """Push, pop and ack concurrently, batch 1000: pushed and consumed messages per second."""
         queue = self._queue()
         consumed = 0
         deadline = time.perf_counter() + seconds
@@ -190,9 +190,9 @@ class Ours:
         return pushed, consumed / seconds
 
     async def sparse(self, seconds: float) -> float:
-        """Each caller pushes to another partition each time, pops a message and acks it."""
+        """In each caller, push to changing partitions, pop one message, and ack it."""
         queue = self._queue()
-        # As in use: the partitions are there, and so is the group.
+        # As in production, the partitions and the group exist.
         for start in range(0, SPARSE_PARTITIONS, 1000):
             await self._engine.push(
                 [
@@ -213,7 +213,7 @@ class Ours:
             message = MESSAGES[number % len(MESSAGES)]
             partition = f"p{number * 7919 % SPARSE_PARTITIONS}"
             await self._engine.push([PushItem(queue=queue, partition=partition, payload=message)])
-            # One message for one pushed: never of its own push alone, so that none waits in vain.
+            # One pop per push, but not of the same message, so no pop waits in vain.
             for delivery in await self._engine.pop(request):
                 delivery.payloads()
                 await self._engine.ack(delivery.lease_id or "")
@@ -279,7 +279,7 @@ RATIOS: dict[str, tuple[str, str, float]] = {
 
 
 def _points(bare: Bare, ours: Ours, seconds: float) -> dict[str, Callable[[], Awaitable[float]]]:
-    """What is measured, by name."""
+    """Return the measurements by name."""
     return {
         "copy_1000": lambda: bare.copy(seconds, 1000),
         "push_1000": lambda: ours.push(seconds, 1000, 8),
@@ -314,7 +314,7 @@ async def measure(arguments: argparse.Namespace) -> dict[str, object]:
             names = [*points, "mixed"]
             if arguments.only:
                 names = [name for name in names if name in arguments.only]
-            # The order turns, so that no point is always the one after a checkpoint's writes.
+            # The order rotates, so that the writes of a checkpoint don't always affect one point.
             for name in names[round_ % len(names) :] + names[: round_ % len(names)]:
                 await bare.clear()
                 await admin.execute("checkpoint")
@@ -368,7 +368,7 @@ def main() -> None:
         "--fsync-ms",
         type=float,
         default=0,
-        help="add so much to each fsync of PostgreSQL: few disks answer in 0.05 ms",
+        help="milliseconds to add to each fsync of PostgreSQL: few disks need only 0.05 ms",
     )
     arguments = parser.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

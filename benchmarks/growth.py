@@ -1,9 +1,9 @@
 """
-Whether push, pop and ack slow down as a database grows: a small and a large one in the same run.
+Measure whether push, pop and ack slow down as a database grows: a small and a large one in one run.
 
-Both are databases of one PostgreSQL and take turns of a few messages, so that what else the machine
-does meets both alike. A figure is the median of the rounds' ratios of p99, large to small. The last
-line is one JSON object.
+Both are databases of one PostgreSQL and take turns every few messages, so that other load on the
+machine affects both alike. A result is the median over rounds of the ratio of p99, large to small.
+The last line is one JSON object.
 """
 
 import argparse
@@ -33,15 +33,15 @@ TARGET = 2.0
 QUEUE = "orders"
 GROUP = "active"
 WARM_UP = 300
-"""Calls before a measurement, so that connections, plans and caches are there."""
+"""Calls before a measurement, to warm up connections, plans and caches."""
 BLOCK = 50
-"""Messages in a row to one database before it is the other's turn."""
+"""Messages in a row for one database before the other gets its turn."""
 _BUILD_CALLERS = 4
 
 
 @dataclass
 class Subject:
-    """A database with an engine of its own, and how many partitions are pushed to."""
+    """A database with its own engine, and the number of partitions to push to."""
 
     name: str
     dsn: str
@@ -50,7 +50,7 @@ class Subject:
     rng: random.Random = field(default_factory=lambda: random.Random(11))
 
     async def run(self, iterations: int, callers: int) -> dict[str, list[float]]:
-        """Latencies in milliseconds of single messages pushed, popped and acked."""
+        """Push, pop and ack single messages. Returns their latencies in milliseconds."""
         latencies: dict[str, list[float]] = {verb: [] for verb in VERBS}
         left = iterations
         request = PopRequest(queue=QUEUE, consumer_group=GROUP)
@@ -78,7 +78,7 @@ class Subject:
 
 
 class Bench:
-    """One PostgreSQL, and a pair of databases for each case."""
+    """One PostgreSQL, and two databases for each case."""
 
     def __init__(self, postgres: Postgres, arguments: argparse.Namespace) -> None:
         self.postgres = postgres
@@ -99,7 +99,7 @@ class Bench:
         return Subject(name, dsn, engine, partitions)
 
     async def build(self, what: str, calls: Sequence[Callable[[], Awaitable[object]]]) -> None:
-        """Make the calls, a few at a time, and say how long that took."""
+        """Run the calls, a few at a time, and print the duration."""
         started = time.perf_counter()
         waiting = iter(calls)
         done = 0
@@ -116,7 +116,7 @@ class Bench:
         self.built[what] = round(time.perf_counter() - started, 1)
 
     async def settle(self, *subjects: Subject) -> None:
-        """As after a night: statistics and hint bits are there, and no vacuum is about to begin."""
+        """Vacuum and analyze, so that no vacuum starts during a measurement."""
         for subject in subjects:
             connection = await asyncpg.connect(subject.dsn)
             try:
@@ -132,7 +132,7 @@ class Bench:
     async def compare(
         self, small: Subject, large: Subject, *, seconds: float = 0.0, callers: int = 1
     ) -> "Comparison":
-        """Measure both, taking turns, for at least so long, and close them."""
+        """Measure both in turns for at least this many seconds, and close them."""
         comparison = Comparison(callers=callers)
         deadline = time.perf_counter() + seconds
         number = 0
@@ -176,7 +176,7 @@ class Comparison:
                 verb: {
                     "ratio": round(statistics.median(self.ratios[verb]), 2),
                     "ratios": [round(ratio, 2) for ratio in self.ratios[verb]],
-                    # What grows with time shows here first.
+                    # Effects that grow with time show here first.
                     "ratio_of_last_rounds": round(statistics.median(self.ratios[verb][-5:]), 2),
                     **{
                         f"{size}_{name}_ms": round(statistics.median(values[size, verb]), 3)
@@ -203,7 +203,7 @@ class Comparison:
 async def take_turns(
     small: Subject, large: Subject, iterations: int, callers: int
 ) -> dict[str, dict[str, list[float]]]:
-    """Latencies of both, by name and verb, block by block."""
+    """Return latencies of both, by name and verb, block by block."""
     found = {each.name: {verb: list[float]() for verb in VERBS} for each in (small, large)}
     for block in range(max(1, iterations // BLOCK)):
         for each in (small, large) if block % 2 else (large, small):
@@ -218,7 +218,7 @@ def quantile(values: list[float], at: float) -> float:
 
 
 async def subscribe(subject: Subject, group: str = GROUP, *, mode: str | None = None) -> None:
-    """Make a group, with a place in every partition."""
+    """Create a group, with a position in every partition."""
     row = await subject.engine.store.groups.subscribe(QUEUE, group, mode=mode, start_at=None)
     assert row is not None
     while not await subject.engine.store.groups.fill(row["group_id"], 5_000):
@@ -226,7 +226,7 @@ async def subscribe(subject: Subject, group: str = GROUP, *, mode: str | None = 
 
 
 async def partitions_1m(bench: Bench) -> Comparison:
-    """A million partitions, each with a message in the past, against a thousand of them."""
+    """Compare a million partitions, each with an old message, with a thousand."""
     counts = {"partitions_1k": 1_000, "partitions_1m": max(2_000, round(1_000_000 * bench.scale))}
     subjects: list[Subject] = []
     for name, count in counts.items():
@@ -252,7 +252,7 @@ async def partitions_1m(bench: Bench) -> Comparison:
 
 
 async def backlog_10m(bench: Bench) -> Comparison:
-    """Ten million messages that nobody has read yet, against ten thousand."""
+    """Compare ten million unread messages with ten thousand."""
     batch = 1_000
     sizes = {"backlog_10k": (10, 10), "backlog_10m": (100, max(100, round(10_000 * bench.scale)))}
     subjects: list[Subject] = []
@@ -280,7 +280,7 @@ async def backlog_10m(bench: Bench) -> Comparison:
 
 
 async def groups_100(bench: Bench) -> Comparison:
-    """A hundred groups of which one reads and the others lag, against that one alone."""
+    """Compare a hundred groups, of which one reads and the others lag, with one group."""
     subjects: list[Subject] = []
     for name, others in (("groups_1", 0), ("groups_100", max(3, round(99 * min(bench.scale, 1))))):
         subject = await bench.subject(name, partitions=100)
@@ -288,7 +288,7 @@ async def groups_100(bench: Bench) -> Comparison:
         await subscribe(subject)
         for number in range(others):
             await subscribe(subject, f"idle{number}")
-        # From the first message of a partition on, the others lag there.
+        # The others lag from the first message of a partition on.
         for number in range(subject.partitions):
             item = PushItem(queue=QUEUE, partition=f"p{number}", payload=b"0")
             await subject.engine.push([item])
@@ -302,9 +302,9 @@ async def groups_100(bench: Bench) -> Comparison:
 
 async def held_snapshot(bench: Bench) -> Comparison:
     """
-    A snapshot that another connection holds for a minute under load, against a database without.
+    Compare a database under load, with a snapshot held for a minute, with one without.
 
-    What a snapshot keeps from being removed is of its own database, so both are measured in turn.
+    A snapshot keeps dead rows only in its own database, so both are measured in turns.
     """
     seconds = max(6.0, 60.0 * min(bench.scale, 1.0))
     callers = 4
@@ -326,7 +326,7 @@ async def held_snapshot(bench: Bench) -> Comparison:
     try:
         async with holder.transaction(isolation="repeatable_read", readonly=True):
             await holder.fetch("select count(*) from queen.partitions")
-            # The rounds are the load.
+            # The rounds create the load.
             started = time.perf_counter()
             comparison = await bench.compare(*subjects, seconds=seconds, callers=callers)
             bench.built["held_snapshot: seconds held"] = round(time.perf_counter() - started, 1)
@@ -380,9 +380,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
-        "--iterations", type=int, default=1_000, help="messages a round and database"
+        "--iterations", type=int, default=1_000, help="messages per round and database"
     )
-    parser.add_argument("--scale", type=float, default=1.0, help="below 1 for a smoke run")
+    parser.add_argument("--scale", type=float, default=1.0, help="below 1 for a smoke test")
     parser.add_argument("--only", nargs="*", choices=[*CASES])
     arguments = parser.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -1,8 +1,8 @@
 """
-The message plane over HTTP against the engine alone, in the same run on the same PostgreSQL.
+Compare the message API over HTTP with the engine, in the same run on the same PostgreSQL.
 
-The server is one worker, the load a process of its own. With `--peers FOLDER` the scripts in that
-folder measure other queues beside it. The last line is one JSON object.
+The server has one worker, and the load runs in its own process. With `--peers DIRECTORY`, the
+scripts in that directory measure other queues. The last line is one JSON object.
 """
 
 import argparse
@@ -40,11 +40,11 @@ RATIOS = {
     "push_1000": "engine_1000",
     "mixed_100": "engine_mixed",
 }
-"""Over HTTP, and the engine alone."""
+"""Over HTTP, and with the engine only."""
 
 
 class Bench:
-    """One server, one engine, one database; each point on a queue of its own."""
+    """One server, one engine, one database. Each point has its own queue."""
 
     def __init__(self, server: Server, engine: Engine, seconds: float) -> None:
         self._server = server
@@ -58,7 +58,7 @@ class Bench:
         return f"http{self._number}"
 
     async def load(self, task: Push | Mixed | Open) -> dict[str, Any]:
-        """Run the load in a process of its own; what it said last, and the server's time."""
+        """Run the load in its own process. Returns its last line, and the server's CPU time."""
         before = cpu_seconds(self._server.pid)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -69,11 +69,11 @@ class Bench:
         )
         out, _ = await process.communicate()
         if process.returncode:
-            raise RuntimeError(f"the load ended with {process.returncode}")
+            raise RuntimeError(f"the load ended with exit code {process.returncode}")
         said: dict[str, Any] = json.loads(out.splitlines()[-1])
         said["server_cpu"] = round((cpu_seconds(self._server.pid) - before) / task.seconds, 2)
         if said["failed"]:
-            raise RuntimeError(f"{said['failed']} requests were refused")
+            raise RuntimeError(f"{said['failed']} requests were rejected")
         return said
 
     async def push(self, batch: int) -> float:
@@ -94,7 +94,7 @@ class Bench:
         return await self._ours.push(self._seconds, batch, CONNECTIONS[batch])
 
     async def mixed(self) -> float:
-        """The lower of both ways."""
+        """Return the lower rate of pushing and consuming."""
         task = Mixed(
             port=self._server.port,
             queue=self.queue(),
@@ -151,7 +151,7 @@ class Bench:
         return await self.load(task)
 
     async def highest_rate(self) -> float:
-        """The highest rate, in steps of a fifth, at which p99 stays under the bar."""
+        """Return the highest rate, in steps of a fifth, at which p99 stays under the bar."""
         best, rate = 0.0, 1_000.0
         while rate < 20_000:
             said = await self.open_loop(rate)
@@ -163,16 +163,16 @@ class Bench:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has used of a core so far."""
+    """Return the CPU time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def peers(arguments: argparse.Namespace, dsn: str) -> dict[str, Any]:
-    """One object per peer, medians of what its script said; nothing of them is ours."""
+    """Run the scripts of other queues. Returns medians, one object per peer."""
     folder = Path(arguments.peers) if arguments.peers else None
     if folder is None or not (folder / "run.py").exists():
-        print("peers: skipped, for no folder of theirs was given (--peers)", flush=True)
+        print("peers: skipped, use --peers with a directory of scripts", flush=True)
         return {}
     command = [arguments.peers_python or sys.executable, "run.py", "--dsn", dsn]
     command += ["--rounds", str(arguments.rounds), "--seconds", str(arguments.seconds)]
@@ -194,7 +194,7 @@ def peers(arguments: argparse.Namespace, dsn: str) -> dict[str, Any]:
 
 
 class Figures:
-    """What the rounds gave."""
+    """The results of all rounds."""
 
     def __init__(self) -> None:
         self.rates: dict[str, list[float]] = {}
@@ -202,7 +202,7 @@ class Figures:
         self.highest: float | None = None
 
     def result(self) -> dict[str, Any]:
-        """Medians, and the medians of each round's ratio to the engine alone."""
+        """Return medians, and the medians of each round's ratio to the engine."""
         found: dict[str, Any] = {}
         for name, engine in RATIOS.items():
             if name in self.rates:
@@ -225,7 +225,7 @@ class Figures:
 async def rounds(
     bench: Bench, arguments: argparse.Namespace, admin: "asyncpg.Connection[asyncpg.Record]"
 ) -> Figures:
-    """Every point, as often as asked for, the engine's before ours."""
+    """Run every point in rounds, first the engine, then HTTP."""
     figures = Figures()
     points: dict[str, Callable[[], Awaitable[float]]] = {}
     for batch in CONNECTIONS:
@@ -281,8 +281,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--peers", help="folder with the scripts that measure other queues")
-    parser.add_argument("--peers-python", help="the Python that has what those scripts import")
+    parser.add_argument("--peers", help="directory with scripts that measure other queues")
+    parser.add_argument("--peers-python", help="Python with the packages of those scripts")
     arguments = parser.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         result = runner.run(measure(arguments))

@@ -1,11 +1,11 @@
 """
-The load of the HTTP benchmark, as a process of its own: raw sockets, requests built beforehand.
+The load of the HTTP benchmark, in its own process: raw sockets, and requests built in advance.
 
 Usage::
 
     python -m benchmarks.http_load '{"type": "Push", …}'
 
-The last line that it says is one JSON object.
+The last line of output is one JSON object.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _NUMBER: Final = re.compile(rb'"data":\{"n":(\d+)')
 
 
 class Push(msgspec.Struct, frozen=True, tag=True):
-    """Each connection pushes its next batch when the last was answered."""
+    """Each connection pushes its next batch after the response to the last one."""
 
     port: int
     queue: str
@@ -41,7 +41,7 @@ class Push(msgspec.Struct, frozen=True, tag=True):
 
 
 class Mixed(msgspec.Struct, frozen=True, tag=True):
-    """Push, pop and ack at once, each in batches."""
+    """Push, pop and ack concurrently, each in batches."""
 
     port: int
     queue: str
@@ -53,7 +53,7 @@ class Mixed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Open(msgspec.Struct, frozen=True, tag=True):
-    """Messages one by one at their scheduled instants, popped and acked one by one."""
+    """Push messages one by one at scheduled times, and pop and ack them one by one."""
 
     port: int
     queue: str
@@ -65,7 +65,7 @@ class Open(msgspec.Struct, frozen=True, tag=True):
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time over one socket: no headers are read but the length."""
+    """One request at a time over one socket. Reads only the length from the headers."""
 
     def __init__(self) -> None:
         self._chunks = bytearray()
@@ -136,9 +136,9 @@ def pushing(queue: str, partition: int, messages: list[bytes]) -> bytes:
 
 
 def acking(popped: bytes) -> tuple[bytes, int]:
-    """The acknowledgment of all that was popped, and how many that were; built by joining."""
+    """Build the acknowledgment of all popped messages by joining bytes. Returns their number."""
     parts: list[bytes] = []
-    # Messages of a lease stand together: its id is sought once for each.
+    # Messages of a lease are adjacent, so its id is parsed once per lease.
     ids = [a or b for a, b in _ID.findall(popped)]
     leases = _LEASE.findall(popped)
     count = len(ids)
@@ -162,7 +162,7 @@ async def connections(port: int, count: int) -> list[Connection]:
 async def closed(
     ours: list[Connection], seconds: float, call: Callable[[Connection, int, int], Awaitable[int]]
 ) -> float:
-    """Messages per second of connections that each begin their next call after the last."""
+    """Return messages per second of connections that each start a call after the last one."""
     done = 0
     started = time.perf_counter()
     deadline = started + seconds
@@ -230,7 +230,7 @@ async def mixed(task: Mixed) -> dict[str, object]:
 
 
 async def open_loop(task: Open) -> dict[str, object]:
-    """The schedule waits for nobody; latency counts from the instant a message was due."""
+    """Push on a schedule. Latency counts from the time when a message was due."""
     count = int(task.rate * task.seconds)
     free = deque(await connections(task.port, task.pushing))
     everybody = [*free, *(consumers := await connections(task.port, task.consuming))]
@@ -278,7 +278,7 @@ async def open_loop(task: Open) -> dict[str, object]:
     is_over = True
     end = time.perf_counter()
     await asyncio.wait(consuming, timeout=3)
-    # What has not arrived counts with its age.
+    # Messages that have not arrived count with their age.
     late = sorted(
         ((at or end) - started - number / task.rate) * 1e3 for number, at in enumerate(arrived)
     )

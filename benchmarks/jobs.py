@@ -1,10 +1,10 @@
 """
-No-op jobs end to end, beside job runners on the same PostgreSQL, in one run.
+Run no-op jobs end to end, and compare with other job runners on the same PostgreSQL in one run.
 
-Bulk: added by `add_bulk`, then run by worker processes until the last is done and acked. One by
-one: each added by a call of its own while a worker runs in the same process. With `--peers FOLDER`
-the scripts in that folder measure others, round by round in turn with ours. The last line is one
-JSON object.
+Bulk: jobs are added by `add_bulk`, then run by worker processes until the last one is acked. One by
+one: each job is added by its own call, while a worker runs in the same process. With `--peers
+DIRECTORY`, the scripts in that directory measure other runners, in turns with Queen. The last line
+is one JSON object.
 """
 
 import argparse
@@ -34,15 +34,15 @@ from tests.support.server import Server
 RUNNERS: Final = ("pgqueuer", "procrastinate")
 PEERS: Final = (*RUNNERS, "pgmq")
 BULK: Final = 1_000
-"""Jobs of a call, of ours and of the others."""
+"""Jobs per call, for Queen and for the others."""
 CALLERS: Final = 16
-"""Who add one by one at once, of ours and of the others, and their consumers."""
+"""Concurrent callers that add one by one, and consumers, for Queen and for the others."""
 BULK_CLIENTS: Final = 4
-"""Calls that add the bulk at once; of the others also connections that consume."""
+"""Concurrent calls that add the bulk. For the others, also consuming connections."""
 
 
 def noop_app(queen: Queen, queue: str, begun: Callable[[], None]) -> QueueManager:
-    """``begun`` is called by the first job."""
+    """Create an application. The first job calls ``begun``."""
     jobs = QueueManager(queen)
     is_first = True
 
@@ -58,10 +58,10 @@ def noop_app(queen: Queen, queue: str, begun: Callable[[], None]) -> QueueManage
 
 async def work(url: str, concurrency: int) -> None:
     """
-    A process of workers: told a queue it runs its jobs, and told nothing it ends that.
+    Run workers in this process: a line with a queue starts its jobs, an empty line stops them.
 
-    It says that the first has begun, how many are done as they are done, and at the end that the
-    server knows.
+    Prints when the first job has started, the number of completed jobs, and at the end that the
+    server has all acknowledgments.
     """
     loop = asyncio.get_running_loop()
     told = asyncio.StreamReader()
@@ -82,7 +82,7 @@ async def work(url: str, concurrency: int) -> None:
 
 
 class WorkerProcesses:
-    """Processes that run jobs and nothing else, as those of `queen worker` do."""
+    """Processes that only run jobs, as those of `queen worker`."""
 
     def __init__(self, url: str, arguments: argparse.Namespace) -> None:
         self._command = [sys.executable, "-m", "benchmarks.jobs", "--work", url]
@@ -105,7 +105,7 @@ class WorkerProcesses:
             await each.wait()
 
     async def run(self, queue: str, count: int) -> float:
-        """So many jobs, until each is done and the server knows: how long after the first began."""
+        """Run this many jobs until all are acked. Returns the seconds since the first started."""
         left = asyncio.Event()
         done = dict.fromkeys(self._processes, 0)
         begun: list[float] = []
@@ -138,7 +138,7 @@ class WorkerProcesses:
 
 
 class Bench:
-    """One server and one application; each point on a queue of its own."""
+    """One server and one application. Each point has its own queue."""
 
     def __init__(
         self,
@@ -175,16 +175,16 @@ class Bench:
         return jobs, queue
 
     async def settled(self, worker: Worker, count: int) -> None:
-        """Every job is done, and the server knows."""
+        """Wait until every job is completed and acknowledged."""
         while worker.stats.completed < count:  # noqa: ASYNC110 - of other tasks
             await asyncio.sleep(0.002)
 
     async def bulk(self) -> float:
         """
-        Added by calls one after the other, then run; the sum of both times.
+        Add jobs in consecutive calls, then run them. Returns the sum of both times.
 
-        As of the others, the time of the second begins with the first job that runs: starting a
-        worker costs nothing. It ends when the last job is run and acked.
+        As for the others, the second time starts with the first job that runs, so starting a
+        worker is not included. It ends when the last job is acked.
         """
         self._number += 1
         queue = f"bench{self._number}"
@@ -204,7 +204,7 @@ class Bench:
         return self._jobs / (added + running)
 
     async def single(self) -> float:
-        """Added one a call and run at once, for so many seconds; those that were run."""
+        """Add jobs one per call and run them immediately. Returns jobs per second."""
         jobs, queue = self.app()
         worker = await jobs.start_workers(concurrency=self._concurrency)
         deadline = time.perf_counter() + self._seconds
@@ -225,7 +225,7 @@ class Bench:
         return added / seconds
 
     async def starts(self, rate: float = 50.0) -> tuple[float, float]:
-        """An open loop: from the instant a job was due until it runs, p50 and p99 in ms."""
+        """In an open loop, measure p50 and p99 in ms from when a job was due until it runs."""
         jobs, queue = self.app()
         await jobs.start_workers(concurrency=self._concurrency)
         await jobs.add_job(queue, "noop", {})
@@ -247,7 +247,7 @@ class Bench:
 def peers(
     arguments: argparse.Namespace, dsn: str, round_: int, *, batch: int, clients: int, phases: str
 ) -> dict[str, dict[str, float]]:
-    """What the others' scripts said of one point: peer to phase to rate."""
+    """Run the scripts of other runners for one point. Returns rates by peer and phase."""
     if not arguments.peers:
         return {}
     turn = round_ % len(PEERS)
@@ -274,14 +274,14 @@ def peers(
 
 
 def end_to_end(rates: dict[str, float]) -> float | None:
-    """Pushed at one rate and then drained at another: what a job takes in all."""
+    """Return the rate of pushing at one rate and then draining at another."""
     if "push" not in rates or "drain" not in rates or not rates["drain"]:
         return None
     return 1 / (1 / rates["push"] + 1 / rates["drain"])
 
 
 class Figures:
-    """What the rounds gave."""
+    """The results of all rounds."""
 
     def __init__(self) -> None:
         self.bulk: dict[str, list[float]] = {}
@@ -304,7 +304,7 @@ class Figures:
 
 
 def _ratio(rates: dict[str, list[float]]) -> float | None:
-    """The median of ours by the best median of the runners."""
+    """Return the median of Queen divided by the best median of the runners."""
     best = [statistics.median(rates[name]) for name in RUNNERS if rates.get(name)]
     return round(statistics.median(rates["queen"]) / max(best), 2) if best else None
 
@@ -377,18 +377,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--jobs", type=int, default=100_000, help="of the bulk")
+    parser.add_argument("--jobs", type=int, default=100_000, help="number of jobs in the bulk")
     parser.add_argument("--concurrency", type=int, default=10)
-    parser.add_argument("--processes", type=int, default=1, help="of workers, for the bulk")
+    parser.add_argument("--processes", type=int, default=1, help="worker processes for the bulk")
     parser.add_argument("--work", metavar="URL", help=argparse.SUPPRESS)
-    parser.add_argument("--peers", type=Path, help="folder with the scripts that measure others")
-    parser.add_argument("--peers-python", help="the Python that has what those scripts import")
+    parser.add_argument("--peers", type=Path, help="directory with scripts that measure others")
+    parser.add_argument("--peers-python", help="Python with the packages of those scripts")
     given = parser.parse_args(arguments)
     if given.work is not None:
         uvloop.run(work(given.work, given.concurrency))
         return
     if given.peers is None:
-        print("peers: skipped, for no folder of theirs was given (--peers)", flush=True)
+        print("peers: skipped, use --peers with a directory of scripts", flush=True)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         result = runner.run(measure(given))
     for name, value in result["configuration"].items():

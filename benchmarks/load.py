@@ -1,4 +1,4 @@
-"""What the benchmarks share: messages, closed loops of callers, a PostgreSQL of their own."""
+"""Shared by benchmarks: messages, closed loops of callers, and a temporary PostgreSQL."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ SETTINGS = {
 
 
 def payloads(count: int, seed: int) -> list[bytes]:
-    """Orders of about 200 bytes, a third of each of them random."""
+    """Return orders of about 200 bytes, a third of each random."""
     rng = random.Random(seed)
     return [
         b'{"order":%d,"customer":"c-%05d","total":%d.%02d,"currency":"EUR","items":[{"sku":"%08x","n":%d},'
@@ -42,7 +42,7 @@ def payloads(count: int, seed: int) -> list[bytes]:
 async def closed_loop(
     callers: int, seconds: float, call: Callable[[int, int], Awaitable[int]]
 ) -> float:
-    """Messages per second of callers who each begin their next call when the last has returned."""
+    """Return messages per second of callers that start a call when the last has returned."""
     done = 0
     started = time.perf_counter()
     deadline = started + seconds
@@ -51,7 +51,7 @@ async def closed_loop(
         nonlocal done
         turn = 0
         while time.perf_counter() < deadline:
-            # Not `done += await …`, which reads before the wait and writes after it.
+            # Not `done += await …`, which reads before the await and writes after it.
             count = await call(caller, turn)
             done += count
             turn += 1
@@ -61,7 +61,7 @@ async def closed_loop(
 
 
 def machine() -> dict[str, object]:
-    """What the figures were measured on."""
+    """Describe the machine of the measurement."""
     load = os.getloadavg()
     return {
         "cores": os.cpu_count(),

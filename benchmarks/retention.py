@@ -1,11 +1,11 @@
 """
-Retention of a large history while messages are pushed, popped and acked: what it costs them.
+Measure the effect of retention on pushes, pops and acks while it deletes a large history.
 
-The history is old and one in a hundred partitions has a message of it out. A run pushes to and pops
-from the same partitions, first alone and then while all of the history is removed; a figure is the
-ratio of p99. Then what is left is compared with what must be, message by message; and the same
-amount is stored and removed again, so that the size of the tables can be seen to stay. The last
-line is one JSON object; the exit code says whether all of it is as it should be.
+The history is old, and one in a hundred partitions has a leased message in it. The load pushes to
+and pops from the same partitions, first without retention, then while it deletes the history. The
+result is the ratio of p99. Then the remaining messages are compared one by one with the expected
+ones. Finally the same amount is stored and deleted again, to show that the tables stop growing.
+The last line is one JSON object. The exit code is 0 if all checks pass.
 """
 
 import argparse
@@ -96,7 +96,7 @@ TABLES = ["queen.segments", "queen.consumers", "queen.partitions", "queen.laggar
 
 
 class Bench:
-    """One database, one engine, and the duties of upkeep beside it."""
+    """One database, one engine, and its background tasks."""
 
     def __init__(self, dsn: str, engine: Engine, flags: argparse.Namespace) -> None:
         self.dsn = dsn
@@ -111,7 +111,7 @@ class Bench:
         self.pushed: dict[tuple[int, int], bytes] = {}
 
     async def build(self) -> None:
-        """Partitions, a group that has read all, and a history that is two hours old."""
+        """Create partitions, a group that has read everything, and a history from two hours ago."""
         await self.engine.queues.configure(QUEUE, {"ordered": False, "dedup_seconds": 0})
         await self.engine.pop(PopRequest(queue=QUEUE, consumer_group=GROUP))
         connection = await asyncpg.connect(self.dsn)
@@ -126,7 +126,7 @@ class Bench:
         await connection.close()
 
     async def store(self, *, first_offset: int, age: float) -> None:
-        """As many messages as the history has, read by the group, a thousand in a transaction."""
+        """Store as many messages as the history has, all read, a thousand per transaction."""
         connection = await asyncpg.connect(self.dsn)
         await connection.execute("set synchronous_commit = off")
         for offset in range(first_offset, first_offset + self.depth):
@@ -138,7 +138,7 @@ class Bench:
         await connection.close()
 
     async def load(self, seconds: float, is_over: asyncio.Event | None) -> Latencies:
-        """Push, pop and ack single messages for so long, and until that is over."""
+        """Push, pop and ack single messages for this many seconds, and until the event."""
         latencies: Latencies = {"push": [], "pop": [], "ack": []}
         deadline = time.perf_counter() + seconds
         request = PopRequest(queue=QUEUE, consumer_group=GROUP)
@@ -169,7 +169,7 @@ class Bench:
         return latencies
 
     async def remove(self, is_over: asyncio.Event) -> float:
-        """Do the duties until nothing is due; how long that took."""
+        """Run the background tasks until no work is due. Returns the seconds."""
         began = time.perf_counter()
         quiet = 0
         while quiet < 2:
@@ -177,14 +177,14 @@ class Bench:
             rows = await self.engine.store.database.fetch("duties")
             (duty,) = [row for row in rows if row["name"] == "retention"]
             assert duty["error"] is None, duty["error"]
-            # A run may find nothing but what is in the way, and have more before it.
+            # A run may find only leased messages, and still have more to delete.
             quiet = 0 if has_more or duty["rows"] else quiet + 1
             await asyncio.sleep(1.1)
         is_over.set()
         return time.perf_counter() - began
 
     async def lost(self) -> tuple[int, int]:
-        """Messages that went and should not have, and partitions that kept what should go."""
+        """Count messages that were deleted by mistake, and partitions that kept too much."""
         connection = await asyncpg.connect(self.dsn)
         rows = await connection.fetch(LEFT, self.depth, PROTECTED_EVERY)
         kept_too_much = 0
@@ -208,11 +208,11 @@ class Bench:
 
     async def size(self) -> int:
         connection = await asyncpg.connect(self.dsn)
-        # A snapshot of before, as an analyze has it, keeps what is dead from being removed.
+        # An older snapshot, such as that of an analyze, keeps dead rows.
         for _ in range(VACUUMS):
             await connection.execute("vacuum")
             dead = await connection.fetchval(DEAD, TABLES)
-            print(f"{dead} dead rows are left", flush=True)
+            print(f"{dead} dead rows remain", flush=True)
             if dead < DEAD_ROWS:
                 break
             await asyncio.sleep(5)
@@ -222,7 +222,7 @@ class Bench:
         return sum(row["heap"] + row["indexes"] for row in rows)
 
     async def cycle(self, number: int) -> int:
-        """The same amount once more, removed at once; the size of the tables afterwards."""
+        """Store the same amount again and delete it. Returns the size of the tables."""
         await self.engine.queues.configure(QUEUE, {"retention_seconds": 10**9})
         await self.store(first_offset=10**6 * number, age=0)
         await self.engine.queues.configure(QUEUE, {"retention_seconds": 0.001})
@@ -270,7 +270,7 @@ async def measure(dsn: str, flags: argparse.Namespace) -> dict[str, Any]:
         "lost": lost,
         "kept_too_much": kept_too_much,
         "sizes": sizes,
-        # What the first one finds is as vacuum left it while the history went.
+        # Not the first size, because vacuum ran while the history was deleted.
         "plateau": round(sizes[-1] / sizes[-2], 2),
     }
 

@@ -1,4 +1,4 @@
-"""A disk that takes its time: makes each fdatasync of PostgreSQL's WAL longer by a given time."""
+"""Simulate a slow disk: add a delay to each fdatasync of PostgreSQL's WAL."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ int fdatasync(int fd) {
 
 @contextlib.contextmanager
 def slow_disk(milliseconds: float) -> Generator[None]:
-    """Whatever is started inside waits so long after each fdatasync; 0 leaves the disk as it is."""
+    """Add this delay to each fdatasync of processes started in the block. 0 adds none."""
     if not milliseconds:
         yield
         return

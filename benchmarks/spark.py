@@ -1,9 +1,9 @@
 """
-What the pipeline carries, beside what `psql` copies of the same messages kept as rows.
+Measure the throughput of pipelines, compared with `psql` copying the same messages as rows.
 
-Messages are pushed to a queue in segments of 500 and stored once more as one row each. Every figure
-is a ratio to `psql COPY (…) TO STDOUT (FORMAT binary)` of those rows, taken just before it, median
-of the rounds. The last line is one JSON object.
+Messages are pushed to a queue in segments of 500, and also stored as one row each. Every result is
+a ratio to `psql COPY (…) TO STDOUT (FORMAT binary)` of those rows, measured immediately before it,
+as the median of the rounds. The last line is one JSON object.
 """
 
 # pyright: basic
@@ -51,7 +51,7 @@ COPY: Final = "copy (select * from kept_as_rows) to stdout (format binary)"
 
 
 def payload(number: int) -> bytes:
-    """About 190 bytes, as an order may look like."""
+    """Return about 190 bytes, similar to an order."""
     order = {
         "order": number,
         "customer": f"customer-{number % 9_973}",
@@ -65,7 +65,7 @@ def payload(number: int) -> bytes:
 
 
 class Bench:
-    """A queue, its rows, and what carries them."""
+    """A queue, the same messages as rows, and the pipelines to measure."""
 
     def __init__(self, dsn: str, messages: int, folder: Path) -> None:
         self.dsn = dsn
@@ -73,7 +73,7 @@ class Bench:
         self.folder = folder
 
     def fill(self) -> None:
-        """The messages, as segments and as rows."""
+        """Store the messages as segments and as rows."""
         with connect(self.dsn) as connection:
             names = [f"p{number}" for number in range(PARTITIONS)]
             queues, levels = ["orders"] * PARTITIONS, [0] * PARTITIONS
@@ -159,7 +159,7 @@ def seconds(work: Callable[[], None]) -> float:
 
 
 def measure(bench: Bench, rounds: int, **works: Callable[[], None]) -> dict[str, Any]:
-    """Each work in turn behind a copy; the first round is for warming up."""
+    """Measure each pipeline after a copy. The first round is a warm-up."""
     copies: dict[str, list[float]] = {name: [] for name in works}
     taken: dict[str, list[float]] = {name: [] for name in works}
     for number in range(rounds + 1):
