@@ -1,4 +1,4 @@
-"""A step of a pipeline whose effect is there once: its ack and its push are one transaction."""
+"""A pipeline step with exactly one effect: its ack and its push are one transaction."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ async def main() -> None:
         raw, priced = queen.queue("raw"), queen.queue("priced")
         order = {"transactionId": "order-1", "data": {"amount": 2, "price": 21}}
         await raw.push([order])
-        (again,) = await raw.push([order])  # Say the producer was not sure.
+        (again,) = await raw.push([order])  # As if the first response was lost.
         assert again.status == "duplicate"
 
         async def price(message: Message) -> None:

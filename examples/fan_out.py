@@ -1,4 +1,4 @@
-"""Each group of consumers sees every message; inside a group one consumer does."""
+"""Each consumer group gets every message. In a group, one consumer gets it."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A web application that pushes, and handles inside. Run: uvicorn examples.fastapi_app:app"""
+"""A web application that pushes messages and handles them. Run: uvicorn examples.fastapi_app:app"""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""A job that takes longer than its lease: the lease is renewed while it runs."""
+"""A handler that takes longer than its lease: the client renews the lease while it runs."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Messages of one customer are handled in order, those of many customers at the same time."""
+"""Messages of one customer are handled in order, those of different customers concurrently."""
 
 import asyncio
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""A failure is tried again with backoff; what never works is kept as a dead letter and redriven."""
+"""Failed messages are retried with backoff. Permanent failures are dead-lettered and redriven."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A worker process: handlers that run until SIGTERM, and lose nothing then."""
+"""A worker process: handlers run until SIGTERM, and then finish without losing messages."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ queen = Queen.from_env()
 @queen.queue("thumbnails").concurrency(4).handler
 async def shrink(message: Message) -> None:
     print("shrinking", message.data)
-    os.kill(os.getpid(), signal.SIGTERM)  # As a deploy would; the handler ends all the same.
+    os.kill(os.getpid(), signal.SIGTERM)  # As in a deployment. The handler still finishes.
 
 
 async def main() -> None:

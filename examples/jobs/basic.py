@@ -26,7 +26,7 @@ class Sent(msgspec.Struct):
 )
 async def send_welcome_email(job: Job[Welcome]) -> Sent:
     if job.attempt == 1:
-        raise ConnectionError("the mail server is busy")  # Tried again after its backoff.
+        raise ConnectionError("the mail server is busy")  # Retried after its backoff.
     print("to", job.data.to, ":", job.data.subject)
     return Sent(sent=True, attempt=job.attempt)
 

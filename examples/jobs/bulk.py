@@ -1,4 +1,4 @@
-"""Thousands of jobs at once, each with its own options if it wants any."""
+"""Add thousands of jobs in one call, each with its own options if needed."""
 
 import asyncio
 

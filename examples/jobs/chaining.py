@@ -1,4 +1,4 @@
-"""Jobs that follow another: pushed in the transaction that settles it, with its result."""
+"""Jobs in a chain: pushed with the previous result, in the transaction that acknowledges it."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Pattern 2, map and reduce: a job for each chunk, and one that sums up after the last of them."""
+"""Pattern 2, map and reduce: one job per chunk, and a job that adds up their results."""
 
 import asyncio
 
@@ -31,7 +31,7 @@ async def main() -> None:
     flow = (
         Workflow(name="map-reduce")
         .step("chunks", "map-processing", "split", list(range(1_000)))
-        # A job for each item of what `chunks` returned; its result is the list of theirs.
+        # One job per item of the result of `chunks`. The step's result is the list of theirs.
         .map("sums", "map-processing", "map-process", over="chunks")
         .step("total", "reduce-processing", "reduce-results", after=["sums"])
     )

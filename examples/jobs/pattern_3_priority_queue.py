@@ -1,4 +1,4 @@
-"""Pattern 3, priority queue: requests of users before analytics, in one queue."""
+"""Pattern 3, priority queue: user requests before analytics, in one queue."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ async def main() -> None:
             name: sum(i for i, each in enumerate(order) if each == name) / 20 for name in set(order)
         }
         assert mean["user"] < mean["analytics"]
-        assert order.index("analytics") < len(order)  # They are run too.
+        assert order.index("analytics") < len(order)  # Low priorities get their turn.
         print(mean)
         await jobs.shutdown()
 

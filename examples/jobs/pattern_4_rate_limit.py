@@ -1,4 +1,4 @@
-"""Pattern 4, rate-limited calls of somebody's API: the server keeps the rate for all workers."""
+"""Pattern 4, rate-limited API calls: the server enforces the rate for all workers together."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ async def main() -> None:
         results = [await handle.result(timeout="30s") for handle in handles]
         assert results[7] == "https://api.example.com/7"
         for first, eleventh in zip(calls, calls[10:], strict=False):
-            # Handed out never faster; on the way to a worker they may come a little closer.
+            # Jobs are delivered at this rate, but may arrive closer together.
             assert eleventh - first > 0.8
         print(f"{len(calls)} calls in {calls[-1] - calls[0]:.1f} s")
         await jobs.shutdown()

@@ -1,4 +1,4 @@
-"""Pattern 5, recurring jobs: the server adds one at each tick, whoever and however many run."""
+"""Pattern 5, recurring jobs: the server adds one at each tick, for any number of workers."""
 
 import asyncio
 from datetime import datetime
@@ -26,7 +26,7 @@ async def heartbeat(job: Job[None]) -> None:
 
 async def main() -> None:
     async with jobs.queen:
-        for _ in range(2):  # As many as there are: a tick is one job.
+        for _ in range(2):  # With several workers, each tick is still one job.
             await jobs.start_workers()
         schedules = {each.name: each async for each in jobs.queen.admin.schedules()}
         assert schedules["maintenance.daily_cleanup"].time_zone == "Europe/Rome"

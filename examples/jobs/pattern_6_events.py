@@ -1,4 +1,4 @@
-"""Pattern 6, event-driven: events of others become jobs, and are found by their tags."""
+"""Pattern 6, event-driven: external events become jobs, which you can find by their tags."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ async def main() -> None:
             await handle_registration.add(
                 event["data"],
                 priority=JobPriority.HIGH,
-                unique=event["id"],  # A bus may tell twice.
+                unique=event["id"],  # A bus may deliver an event twice.
                 correlation_id=event["id"],
                 tags=["user-event", "registration"],
             )

@@ -1,4 +1,4 @@
-"""Pattern 7, dead letters: look at what failed, change it, and run it again."""
+"""Pattern 7, dead letters: inspect failed jobs, fix their data, and run them again."""
 
 import asyncio
 import contextlib
@@ -24,9 +24,9 @@ async def main() -> None:
         handle = await pay.add({"to": "ann"})
         with contextlib.suppress(JobFailed):
             await handle.result(timeout="30s")
-            raise AssertionError("it cannot succeed")
+            raise AssertionError("the job must fail")
 
-        # Whoever looks after failures: the reason is known, so they are added again, mended.
+        # An operator fixes the cause, here the missing account, and adds the jobs again.
         again = []
         async for failed in jobs.list_jobs("payments", status="failed"):
             print("failed:", failed.name, (failed.error or "").splitlines()[0])

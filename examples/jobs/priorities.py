@@ -1,4 +1,4 @@
-"""Five levels: what is urgent goes first, and nothing waits for ever."""
+"""Five priorities: urgent jobs run first, and the others still get their turn."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A saga: what a journey has booked is given back, last first, when a later booking fails."""
+"""A saga: if a booking of a trip fails, the earlier bookings are cancelled, last one first."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ async def book(job: Job[str]) -> dict[str, str]:
 
 @jobs.processor("bookings", name="give-back")
 async def give_back(job: Job[str]) -> None:
-    # What undoes a step is given the step's result.
+    # A compensation gets the result of the step that it undoes.
     assert job.workflow is not None
     assert job.workflow.result_of(job.data) == {"booking": f"{job.data}-1"}
     assert booked.pop() == job.data, "last first"

@@ -1,4 +1,4 @@
-"""A job for later: at a time, after a while, and one that is not wanted any more."""
+"""Jobs for later: at a time, after a delay, and a cancelled one."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""A workflow with ways for success and failure: a new user, and what follows from each step."""
+"""A workflow with steps for success and for failure: the registration of a user."""
 
 import asyncio
 from typing import Any
@@ -72,7 +72,7 @@ async def main() -> None:
     async with jobs.queen:
         await jobs.start_workers()
         handle = await jobs.execute_workflow(ONBOARDING)
-        # Started again it is the same run: the id says so.
+        # Starting the same id again returns the same run.
         assert not (await jobs.execute_workflow(ONBOARDING)).is_new
 
         run = await handle.wait(timeout="30s")

@@ -1,7 +1,7 @@
 """
 From a queue to a chart and back, in the cells of a notebook.
 
-Needs ``queenmq[spark]``, matplotlib and DATABASE_URL; run it as a script, or cell by cell.
+Needs ``queenmq[spark]``, matplotlib and DATABASE_URL. Run it as a script, or cell by cell.
 """
 
 # %% A session, and the format `queen`
@@ -23,7 +23,7 @@ spark = SparkSession.builder.master("local[2]").appName("orders").getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
 register(spark)
 
-# %% Some orders, written as a DataFrame: to_json makes the payload
+# %% Write some orders as a DataFrame: to_json creates the payload
 orders = spark.range(5_000).select(
     F.format_string("shop-%d", F.col("id") % 4).alias("partition"),
     F.to_json(
@@ -35,7 +35,7 @@ orders = spark.range(5_000).select(
 )
 orders.write.format("queen").option("queue", "orders").mode("append").save()
 
-# %% The queue, read: payloads parsed by their schema
+# %% Read the queue, with payloads parsed by their schema
 read = (
     spark.read.format("queen")
     .option("queue", "orders")
@@ -50,7 +50,7 @@ by_shop = (
 )
 by_shop.show()
 
-# %% A picture of it
+# %% Plot it
 chart = Path(os.environ.get("CHART", tempfile.gettempdir())) / "orders.png"
 totals = by_shop.toPandas()
 axes = totals.plot.bar(x="shop", y="revenue", legend=False, title="Revenue by shop", rot=0)
@@ -59,13 +59,13 @@ plt.tight_layout()
 plt.savefig(chart)
 print(f"the chart is {chart}")
 
-# %% And back: a message a shop, for whoever consumes `revenue`
+# %% Write one message per shop back, to the queue `revenue`
 by_shop.select(
     F.col("shop").alias("partition"),
     F.to_json(F.struct("shop", "orders", "revenue")).alias("payload"),
 ).write.format("queen").option("queue", "revenue").mode("append").save()
 
-# %% What there is now
+# %% Show the results
 assert totals["orders"].sum() == read.count()
 back = spark.read.format("queen").option("queue", "revenue").load()
 assert {row["partition"] for row in back.collect()} == set(totals["shop"])
