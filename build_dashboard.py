@@ -1,4 +1,4 @@
-"""The build hook: no wheel without the dashboard."""
+"""The build hook, which requires the dashboard for a wheel."""
 
 import shutil
 import subprocess
@@ -11,13 +11,13 @@ _COMMANDS = (["npm", "ci", "--ignore-scripts"], ["npm", "run", "build"])
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg] - hatchling says none
-    """Builds it where `make dashboard` has not; an editable install does without."""
+    """Builds the dashboard if `make dashboard` has not. An editable install works without it."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root)
         if version == "editable" or (root / "src/queen/server/dashboard/index.html").exists():
             return
         if shutil.which("npm") is None:
-            raise RuntimeError("the dashboard is not built and there is no npm: `make dashboard`")
+            raise RuntimeError("the dashboard is not built: install npm, or run `make dashboard`")
         for command in _COMMANDS:
             subprocess.run(command, cwd=root / "dashboard", check=True)

@@ -121,7 +121,7 @@ def texts_of_errors(*directories: str) -> Iterator[Text]:
 
 
 def _words(node: ast.expr) -> str:
-    """A string, with X for each placeholder."""
+    """Return a string, with X for each placeholder."""
     if isinstance(node, ast.JoinedStr):
         return "".join(_words(part) for part in node.values)
     return str(node.value) if isinstance(node, ast.Constant) else "X"
@@ -147,7 +147,7 @@ def texts_of_code() -> Iterator[Text]:
 
 
 def literals(line: str) -> Iterator[str]:
-    """The strings in a line of TypeScript, with X for each placeholder."""
+    """Yield the strings in a line of TypeScript, with X for each placeholder."""
     while found := _LITERAL.search(line := _PLACEHOLDER.sub("X", line)):
         yield found[1] or found[2] or ""
         line = f"{line[: found.start()]}X{line[found.end() :]}"

@@ -1,12 +1,12 @@
 """
-Makes an archive of the classes that Spark loads: with it a JVM starts in two thirds of the time.
+Create an archive of the classes that Spark loads. With it, a JVM starts in two thirds of the time.
 
 Usage::
 
     python -m tools.spark_classes .venv/spark.jsa
 
-Drivers, executors, master and workers of the tests use it if it is there; each test that kills one
-starts others.
+If it exists, the drivers, executors, master and workers of the tests use it, because tests that
+kill one start others.
 """
 
 # pyright: basic
@@ -37,7 +37,7 @@ def main(archive: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         use(spark, folder)
     gateway: Any = spark.sparkContext._gateway
-    jvm = gateway.proc  # Which tells when it has ended.
+    jvm = gateway.proc  # To wait for its end.
     spark.stop()
     jvm.stdin.close()
     jvm.wait(120)
@@ -45,7 +45,7 @@ def main(archive: Path) -> None:
 
 
 def use(spark: SparkSession, folder: str) -> None:
-    """A little of all that the tests do."""
+    """Use a little of everything that the tests use."""
     rows = spark.createDataFrame([(n, f"c{n % 3}", n / 2) for n in range(100)], ["n", "c", "x"])
     rows.write.partitionBy("c").parquet(f"{folder}/rows")
     read = spark.read.parquet(f"{folder}/rows")

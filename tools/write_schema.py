@@ -1,4 +1,4 @@
-"""The dump of Queen's schema as `tests/sql/schema.sql` holds it."""
+"""Dump Queen's schema to `tests/sql/schema.sql`."""
 
 import asyncio
 import re
@@ -9,14 +9,14 @@ from queen.store.migrations import migrate
 from tests.support.postgres import Postgres, bindir
 
 SCHEMA = Path(__file__).parents[1] / "tests" / "sql" / "schema.sql"
-VOLATILE = ("-- Dumped ", "\\restrict ", "\\unrestrict ")  # They differ from run to run.
+VOLATILE = ("-- Dumped ", "\\restrict ", "\\unrestrict ")  # These differ between runs.
 
 
 def dump(dsn: str) -> str:
-    """Dump the schema `queen` of a database, without what depends on the machine."""
+    """Dump the schema `queen` of a database, without machine-specific lines."""
     command = [bindir() / "pg_dump", "--schema-only", "--schema=queen", "--no-owner", dsn]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    # Bodies stand in `sql/functions` for all to read; here their first lines will do.
+    # Only the first lines of bodies, because `sql/functions` contains them in full.
     text = re.sub(r"\$\$.*?\$\$;", "$$ … $$;", text, flags=re.DOTALL)
     lines = (line for line in text.splitlines() if not line.startswith(VOLATILE))
     return "\n".join(lines).strip() + "\n"

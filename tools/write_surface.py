@@ -1,5 +1,5 @@
 """
-Write tests/docs/surface.txt: all that users can call, one line each.
+Write tests/docs/surface.txt: the complete public surface, one line per name.
 
 A test compares the file with the code. If a line changes, the change is part of a release: explain
 it in the changelog.
@@ -29,12 +29,12 @@ REPOSITORY = Path(__file__).parents[1]
 SURFACE = REPOSITORY / "tests" / "docs" / "surface.txt"
 PACKAGES = ("queen", "queen.jobs", "queen.testing", "queen.errors")
 _GIVEN = ("Consumption", "Message", "Processor", "SyncMessage")
-"""Classes that users are given and do not create."""
+"""Classes that Queen creates for users."""
 _OF_TEXT = ("description", "summary")
 
 
 def lines() -> list[str]:
-    """All lines of the file."""
+    """Return all lines of the file."""
     return sorted({*_python(), *_http(), *_cli(), *_settings(), *_metrics(), *_sql()})
 
 
@@ -73,7 +73,7 @@ def _signature(found: Any) -> str:  # noqa: ANN401 - a class or a function
     try:
         text = str(inspect.signature(found))
     except (ValueError, NameError, TypeError):
-        return ""  # Built in, or a struct that users are given and do not create.
+        return ""  # Built in, or a struct that Queen creates for users.
     if re.search(r"[(,]\s*_", text):
         return ""  # Created by Queen, not by users.
     text = text.replace("'", "").replace("~", "")
@@ -98,7 +98,7 @@ def _http() -> Iterator[str]:
 
 
 def _bare(node: Any) -> Any:  # noqa: ANN401 - of JSON
-    """Without the texts, which may be reworded."""
+    """Remove texts, which may be reworded."""
     if isinstance(node, dict):
         fields = cast("dict[str, Any]", node)
         return {

@@ -1,4 +1,4 @@
-"""The types of `SyncQueen` as `client/sync.pyi` holds them: those of `Queen`, waited for."""
+"""Write the types of `SyncQueen` in `client/sync.pyi`: those of `Queen`, without awaiting."""
 
 import ast
 import subprocess
@@ -52,7 +52,7 @@ CLASSES: list[tuple[str, str, list[type]]] = [
     ("SyncDeadLetters", "", [DeadLetters]),
     ("SyncAdmin", "", [Admin]),
 ]
-"""Each with the classes whose methods it has, and those of their bases."""
+"""Each class with the classes whose methods it has, including their bases."""
 FIELDS = {
     "SyncQueen": ["config: Config"],
     "SyncQueue": ["name: str | None"],
@@ -68,7 +68,7 @@ PLUMBING = {
     "acknowledgment", "after_fork", "at_exit", "codec", "complete", "dependency", "done", "fail",
     "lifespan", "pop_request", "producers", "rebind", "send", "warn_of_loss",
 }  # fmt: skip
-"""What the parts of the SDK tell each other, and what belongs to an event loop."""
+"""Internal methods of the SDK, and methods that need an event loop."""
 NAMES = {
     "Admin": "SyncAdmin",
     "Buffered": "SyncBuffered",
@@ -89,12 +89,12 @@ WIRES = {
     "admin.schedules": "_resources",
     "admin.tokens": "_access",
 }
-"""Not by their own names: methods have the same."""
+"""Aliases, because methods have the same names."""
 DECORATORS = {"overload", "property", "classmethod"}
 
 
 class Waited(ast.NodeTransformer):
-    """Annotations in the names of those who wait."""
+    """Renames annotations to the synchronous classes."""
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -111,7 +111,7 @@ class Waited(ast.NodeTransformer):
 
 
 def declared(function: ast.FunctionDef | ast.AsyncFunctionDef, module: str) -> ast.FunctionDef:
-    """A method as a stub has it."""
+    """Return a method as a stub."""
     waited = Waited(module)
     arguments = function.args
     for each in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
@@ -147,7 +147,7 @@ def is_shown(name: str, class_: str, module: str) -> bool:
         return module == "client"
     if name in SPECIAL:
         return class_ in ("SyncQueen", "SyncMessage")
-    # A buffered push is told by its buffer that it is settled.
+    # Only its buffer calls this method of a buffered push.
     is_told = name == "settle" and class_ == "SyncBuffered"
     return not (name.startswith("_") or name in PLUMBING or is_told)
 
@@ -159,7 +159,7 @@ def is_overload(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def written_in(class_: type, stub: str) -> list[tuple[str, str]]:
-    """The module and name of a class and of its bases that are ours; not those of other stubs."""
+    """Return module and name of a class and its Queen bases, except those of other stubs."""
     others = {each for name, _, classes in CLASSES if name != stub for each in classes}
     return [
         (each.__module__.removeprefix("queen.client."), each.__name__)
@@ -169,7 +169,7 @@ def written_in(class_: type, stub: str) -> list[tuple[str, str]]:
 
 
 def class_of(name: str, bases: str, classes: list[type]) -> str:
-    """A class with the methods of several, of which the first that has one counts."""
+    """Return a class with the methods of several. The first definition wins."""
     parts = list(FIELDS.get(name, []))
     seen: set[str] = set()
     sources = dict.fromkeys(source for each in classes for source in written_in(each, name))
@@ -187,7 +187,7 @@ def class_of(name: str, bases: str, classes: list[type]) -> str:
 
 
 def stub() -> str:
-    """The whole file, formatted."""
+    """Return the complete file, formatted."""
     text = "\n\n".join([HEAD, *(class_of(*each) for each in CLASSES)]) + "\n"
     for rule in (["check", "--select", "I", "--fix-only", "--quiet"], ["format"]):
         text = subprocess.run(
