@@ -78,16 +78,15 @@ __all__ = [
 
 
 def _refuse_a_mixture() -> None:
-    """Raise ImportError if queen-mq is installed too: its files would mix with those of `queen`."""
+    """Reject an installation in which another distribution wrote to this package too."""
     folder = os.path.dirname(os.path.dirname(__file__))
     if not os.path.isdir(folder):
-        return  # A zip file contains only one of the two.
+        return  # In a zip file, which contains only one of the two.
     beside = os.listdir(folder)
     if any(name.startswith("queen_mq-") and name.endswith(".dist-info") for name in beside):
         raise ImportError(
-            "The distributions queenmq and queen-mq are both installed, and both provide the"
-            " package `queen`. Run: pip uninstall queen-mq, then"
-            " pip install --force-reinstall queenmq"
+            "both queenmq and queen-mq are installed, and both contain the package `queen`: "
+            "pip uninstall queen-mq, then pip install --force-reinstall queenmq"
         )
 
 
@@ -95,7 +94,7 @@ _refuse_a_mixture()
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - of many types
-    """Load a name on first use, so that the server and the CLI don't import the client."""
+    """Import on first use, so that the server and the command line don't load the client."""
     if name in ("cloudevents", "outbox"):
         return import_module(f"queen.client.{name}")
     if name not in _HOMES:

@@ -1,4 +1,4 @@
-"""Environment variables of the original Queen that are renamed or have no effect here."""
+"""Environment variables of the original Queen that have another name or no effect here."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,7 +8,7 @@ ALIASES: Final = {
     "DEFAULT_DLQ_ENABLED": "DEFAULT_DLQ_AFTER_MAX_RETRIES",
     "POLL_MAX_INTERVAL": "QUEEN_SAFETY_POLL_MS",
 }
-"""Read as the setting of the new name. If both are set, the new name wins."""
+"""Read as a setting of another name. That setting wins if both are set."""
 
 _NO_POLLING: Final = "Pops are woken by pushes, so there is no poll interval to tune."
 _COUNTED: Final = (
@@ -44,11 +44,11 @@ UNUSED: Final = {
 FOREIGN: Final = frozenset(
     {"HIGH_PERF", "NODE_OPTIONS", "REDIS_DB", "REDIS_HOST", "REDIS_PASSWORD", "REDIS_PORT"}
 )
-"""Named in the original documentation, and usually meant for other programs: no warning."""
+"""Listed in the original documentation, but usually meant for other programs: no warning."""
 
 
 def translated(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment with the original variables renamed and their values converted."""
+    """Return the environment with Queen's names, and with equivalent values."""
     found = dict(environ)
     for original, name in ALIASES.items():
         if original in found:
@@ -57,12 +57,12 @@ def translated(environ: Mapping[str, str]) -> dict[str, str]:
         found["LOG_LEVEL"] = "warning"
     level = found.get("WS_COMPRESSION", "")
     if level.isdecimal():
-        found["WS_COMPRESSION"] = "true" if int(level) else "false"  # A level originally.
+        found["WS_COMPRESSION"] = "true" if int(level) else "false"  # Originally a level.
     return found
 
 
 def unused(environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables that are set and have no effect, with the reason."""
+    """Return variables that are set without effect, with the reason."""
     found = {name: reason for name, reason in UNUSED.items() if name in environ}
     for original, name in ALIASES.items():
         if original in environ and environ.get(name, environ[original]) != environ[original]:

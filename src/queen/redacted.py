@@ -1,4 +1,4 @@
-"""Reprs without secrets, because many people read logs and tracebacks."""
+"""Reprs without secrets, because logs and tracebacks have many readers."""
 
 import re
 from collections.abc import Collection
@@ -12,14 +12,14 @@ _PASSWORDS: Final = (
 
 
 def without_passwords(text: str) -> str:
-    """A URL or a connection string without its user and password."""
+    """Remove user and password from a URL or a connection string."""
     for shape, mask in _PASSWORDS:
         text = shape.sub(mask, text)
     return text
 
 
 def redacted(value: Any, secrets: Collection[str] = ()) -> str:  # noqa: ANN401 - of msgspec or a tuple
-    """The repr of a struct or named tuple: fields in ``secrets`` masked, URLs without passwords."""
+    """Return the repr of a struct or named tuple, with masked ``secrets`` and without passwords."""
     names = getattr(value, "__struct_fields__", None) or value._fields
     shown = (
         f"{name}={MASK if name in secrets and field else without_passwords(repr(field))}"
