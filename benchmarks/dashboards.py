@@ -314,7 +314,7 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 async def held_against(watched: Side, alone: Side, batch: int, seconds: float) -> Round:
     async with watched.dashboards.open():
-        # Until no response is from before.
+        # Wait until cached responses have expired.
         await asyncio.sleep(max(each.age for each in QUESTIONS))
         before = watched.counts(), alone.counts()
         await asyncio.sleep(seconds)

@@ -50,7 +50,7 @@ _LATEST: Final = "latest"
 
 
 class SourceOptions(NamedTuple):
-    """Of a reader."""
+    """The options of a reader."""
 
     dsn: str
     queue: str
@@ -79,7 +79,7 @@ class SourceOptions(NamedTuple):
 
 
 class SinkOptions(NamedTuple):
-    """Of a writer."""
+    """The options of a writer."""
 
     dsn: str
     queue: str

@@ -35,7 +35,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of a worker process."""
 
     app: str
-    """As ``MODULE:app``."""
+    """``MODULE:app``."""
     queues: Sequence[str] | None = None
     concurrency: int = 10
     shutdown_seconds: float = 30.0

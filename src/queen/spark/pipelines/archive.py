@@ -58,7 +58,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tasks: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
     """Number of tasks per batch. Default: by its size."""
     max_messages: Annotated[int, msgspec.Meta(ge=1)] = 5_000_000
-    """Of a batch, about."""
+    """Messages per batch, approximately."""
     max_bytes: Annotated[int, msgspec.Meta(ge=1)] = 4 * 2**30
     """Payload bytes per batch, approximately."""
     interval_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0
