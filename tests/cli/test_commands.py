@@ -15,7 +15,7 @@ async def test_push_pop_and_ack(shell: Shell) -> None:
     assert (message["data"], message["partition"]) == ({"total": 12}, "customer-7")
 
     settled = await shell.run("ack", message["id"], message["leaseId"])
-    assert (settled.code, settled.out, settled.err) == (0, "", "settled\n")
+    assert (settled.code, settled.out, settled.said) == (0, "", "acknowledged\n")
 
     late = await shell.run("ack", message["id"], message["leaseId"], "--failed", "no")
     assert late.code == 7
@@ -47,7 +47,7 @@ async def test_queues_are_listed_shown_paused_and_deleted(shell: Shell) -> None:
     refused = await shell.run("queue", "delete", "orders")
     assert (refused.code, refused.err) == (
         2,
-        "queen: delete orders with its messages: say --yes\n",
+        "queen: delete orders with its messages: add --yes to confirm\n",
     )
     assert (await shell.run("queue", "delete", "orders", "--yes")).code == 0
     assert (await shell.run("queue", "show", "orders")).code == 3

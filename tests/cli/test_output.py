@@ -85,5 +85,5 @@ async def test_one_thing_is_shown_in_each_format_too(shell: Shell, format_: str)
 async def test_nothing_is_an_empty_list_for_programs_and_a_word_for_people(shell: Shell) -> None:
     assert (await shell.run("queue", "ls", "-o", "json")).out == "[]\n"
     shown = await shell.run("queue", "ls")
-    assert (shown.out, shown.err) == ("", "nothing there\n")
+    assert (shown.out, shown.said) == ("", "no results\n")
     assert (await shell.run("queue", "ls", "-o", "xml")).code == 2

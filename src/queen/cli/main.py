@@ -37,7 +37,7 @@ def queen(
         str | None, typer.Option(metavar="FILE", help="Private key of the client certificate.")
     ] = None,
     timeout: Annotated[str | None, typer.Option(help="Time limit of a request: 30s, 5m.")] = None,
-    no_color: Annotated[bool, typer.Option("--no-color", help="Plain text.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="Print without colors.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only data and errors.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log requests.")] = False,
 ) -> None:

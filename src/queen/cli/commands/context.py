@@ -103,7 +103,7 @@ def remove(name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
     if known["current"] == name:
         known["current"] = None
     contexts.write(known)
-    say(f"{name} is forgotten")
+    say(f"{name} is removed")
 
 
 def _secret(source: str) -> str:

@@ -97,7 +97,7 @@ def confirm(what: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        print(f"queen: {what}: say --yes", file=sys.stderr)
+        print(f"queen: {what}: add --yes to confirm", file=sys.stderr)
         raise typer.Exit(exit_codes.USAGE)
     try:
         is_agreed = typer.confirm(f"{what}?", err=True)

@@ -159,7 +159,7 @@ def _csv(rows: list[dict[str, Any]], columns: Sequence[str]) -> None:
 
 def _table(rows: list[dict[str, Any]], columns: Sequence[str], format_: Format) -> None:
     if not rows:
-        say("nothing there")
+        say("no results")
         return
     cells = [[field(row, column) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]

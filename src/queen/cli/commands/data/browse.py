@@ -8,7 +8,7 @@ from queen.cli.command_table import group
 from queen.cli.support.client import DryRun, Limit, Output, Reveal, Server, Yes, confirm, run, some
 from queen.cli.support.output import Format, say, show, show_one
 
-message_app = group("Single messages.")
+message_app = group("Show, retry and delete single messages.")
 trace_app = group("Show trace events that consumers recorded.")
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id of the message.")]

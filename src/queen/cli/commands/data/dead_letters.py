@@ -12,7 +12,7 @@ from queen.cli.support.output import Format, instant, say, show, show_one
 if TYPE_CHECKING:
     from queen import Queen
 
-app = group("Dead letters.")
+app = group("List, redrive and purge dead letters.")
 
 Queue = Annotated[str, typer.Argument(help="Name of the queue.")]
 Group = Annotated[str | None, typer.Option("-g", "--group", help="Only this consumer group.")]

@@ -8,7 +8,7 @@ from queen.cli.command_table import group
 from queen.cli.support.client import DryRun, Limit, Output, Server, Yes, confirm, run, some
 from queen.cli.support.output import Format, instant, say, show
 
-app = group("Consumer groups.")
+app = group("List, move and delete consumer groups.")
 
 Name = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")]
 Queue = Annotated[str, typer.Argument(help="Name of the queue.")]
@@ -62,7 +62,7 @@ def seek(
     queue: Queue,
     to: Annotated[str, typer.Option(help="start, end, ISO time, -15m, or an offset with -p.")],
     partition: Annotated[
-        str | None, typer.Option("-p", "--partition", help="One partition.")
+        str | None, typer.Option("-p", "--partition", help="Only this partition.")
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,

@@ -44,7 +44,9 @@ _COLUMNS = ["id", "name", "status", "priority", "attempt", "createdAt", "error"]
 @app.command("ls")
 def list_(
     queue: Queue,
-    status: Annotated[Status | None, typer.Option(metavar="STATUS", help="Only these.")] = None,
+    status: Annotated[
+        Status | None, typer.Option(metavar="STATUS", help="Only this status.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Only jobs of this processor.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only jobs with this tag.")] = None,
     key: Annotated[str | None, typer.Option(help="Only jobs with this key.")] = None,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from queen import Queen
 
 Queue = Annotated[str, typer.Argument(help="Name of the queue.")]
-Partition = Annotated[str | None, typer.Option("-p", "--partition", help="One partition.")]
+Partition = Annotated[str | None, typer.Option("-p", "--partition", help="Partition.")]
 Group = Annotated[str | None, typer.Option("-g", "--group", help="Consumer group.")]
 
 
@@ -92,7 +92,7 @@ def pop(
     queue: Queue,
     partition: Partition = None,
     group: Group = None,
-    batch: Annotated[int, typer.Option("-n", "--batch", min=1, help="How many.")] = 1,
+    batch: Annotated[int, typer.Option("-n", "--batch", min=1, help="Maximum messages.")] = 1,
     wait: Annotated[bool, typer.Option("--wait", help="Wait up to 30 seconds.")] = False,
     ack: Annotated[bool, typer.Option("--ack", help="Acknowledge them immediately.")] = False,
     lease: Annotated[str | None, typer.Option(help="Lease duration: 30s, 5m.")] = None,
@@ -144,7 +144,7 @@ def ack(
 def nack(
     message_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the message.")],
     lease_id: Annotated[str, typer.Argument(metavar="LEASE", help="Lease id from the pop.")],
-    error: Annotated[str | None, typer.Option(help="Why.")] = None,
+    error: Annotated[str | None, typer.Option(help="Error message.")] = None,
     delay: Annotated[str | None, typer.Option(help="Delay before redelivery: 30s, 5m.")] = None,
     uncounted: Annotated[
         bool, typer.Option("--uncounted", help="Redeliver now, without counting an attempt.")
@@ -180,7 +180,7 @@ def _settle(body: dict[str, Any], server: str | None, output: Format) -> None:
     if output is not Format.NAME:
         show_one(answer, output)
     if "status" not in body:
-        say("settled")
+        say("acknowledged")
     elif answer.get("dlq"):
         say("dead-lettered")
     else:
@@ -196,8 +196,8 @@ def peek(
         typer.Option(help="pending, processing, failed, completed, dead_letter, scheduled."),
     ] = None,
     count: Annotated[int, typer.Option("-n", min=1, help="Number of messages.")] = 10,
-    since: Annotated[str | None, typer.Option("--from", help="ISO time, or -15m.")] = None,
-    until: Annotated[str | None, typer.Option("--to", help="ISO time, or -15m.")] = None,
+    since: Annotated[str | None, typer.Option("--from", help="Since: ISO time, or -15m.")] = None,
+    until: Annotated[str | None, typer.Option("--to", help="Before: ISO time, or -15m.")] = None,
     contains: Annotated[str | None, typer.Option(help="Only payloads with this text.")] = None,
     reveal: Reveal = False,
     server: Server = None,

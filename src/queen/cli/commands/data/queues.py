@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from queen import Queen
     from queen.wire.resources import Operation
 
-queue_app = group("Queues.")
+queue_app = group("List, configure, pause and delete queues.")
 partition_app = group("List the partitions of a queue.")
 delivery_app = group("List and release leased messages.")
 
@@ -106,7 +106,7 @@ def queue_resume(queue: Name, server: Server = None) -> None:
     Example: queen queue resume orders
     """
     run(server, lambda q: q.admin.resume(queue))
-    say(f"{queue} delivers")
+    say(f"{queue} is resumed")
 
 
 @queue_app.command("purge")

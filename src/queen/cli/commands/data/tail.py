@@ -35,7 +35,7 @@ Where = Callable[[Mapping[str, Any]], bool]
 def tail(
     queue: Annotated[str, typer.Argument(help="Name of the queue.")],
     partition: Annotated[
-        str | None, typer.Option("-p", "--partition", help="One partition.")
+        str | None, typer.Option("-p", "--partition", help="Only this partition.")
     ] = None,
     where: Annotated[
         list[str] | None,

@@ -66,7 +66,7 @@ def export(
     queue: Annotated[str, typer.Argument(help="Name of the queue.")],
     file: Annotated[str, typer.Argument(help="Output file. - is stdout.")] = "-",
     partition: Annotated[
-        str | None, typer.Option("-p", "--partition", help="One partition.")
+        str | None, typer.Option("-p", "--partition", help="Only this partition.")
     ] = None,
     status: Annotated[
         str | None,
@@ -74,8 +74,8 @@ def export(
             help="pending, processing, failed, completed, dead_letter or scheduled. Default: all."
         ),
     ] = None,
-    since: Annotated[str | None, typer.Option("--from", help="ISO time, or -15m.")] = None,
-    until: Annotated[str | None, typer.Option("--to", help="ISO time, or -15m.")] = None,
+    since: Annotated[str | None, typer.Option("--from", help="Since: ISO time, or -15m.")] = None,
+    until: Annotated[str | None, typer.Option("--to", help="Before: ISO time, or -15m.")] = None,
     reveal: Reveal = False,
     server: Server = None,
 ) -> None:
