@@ -23,13 +23,13 @@ async def write_shop(server: Server, dsn: str) -> None:
     await _pipelines(dsn)
 
 
-async def _post(server: Server, path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 - of JSON
+async def _post(server: Server, path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
     reply = await server.post(path, body)
     assert reply.status in (200, 201), reply
     return reply.body
 
 
-async def _settle(server: Server, queue: str, group: str | None = None, **told: Any) -> None:  # noqa: ANN401 - of JSON
+async def _settle(server: Server, queue: str, group: str | None = None, **told: Any) -> None:  # noqa: ANN401 - JSON
     body = {"queue": queue, "consumerGroup": group}
     (message,) = (await _post(server, "/pop", body))["messages"]
     await _post(server, "/ack", {**{name: message[name] for name in _LEASE}, **told})

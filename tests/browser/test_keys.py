@@ -50,7 +50,7 @@ async def secret(page: Page, name: str) -> str:
     return text
 
 
-async def me(server: Server, key: str) -> Any:  # noqa: ANN401 - of JSON
+async def me(server: Server, key: str) -> Any:  # noqa: ANN401 - JSON
     return (await Caller(server, key).get("/auth/me")).body
 
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 BIG = 12345678901234567890
 
 
-async def push(server: Server, queue: str, payload: object, **fields: object) -> Any:  # noqa: ANN401 - of JSON
+async def push(server: Server, queue: str, payload: object, **fields: object) -> Any:  # noqa: ANN401 - JSON
     item = {"queue": queue, "payload": payload, **fields}
     reply = await server.post("/push", {"items": [item]})
     assert reply.status == 201

@@ -1,1 +1,1 @@
-"""How the engine behaves, on a real PostgreSQL."""
+"""Tests of the engine on a real PostgreSQL."""

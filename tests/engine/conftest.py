@@ -1,4 +1,4 @@
-"""Engines that tests of waiting share."""
+"""Engines shared by tests of waiting pops."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Short words for what most tests of the engine do."""
+"""Shorthands for the operations of most engine tests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -15,11 +15,11 @@ from queen.settings import Settings
 from queen.wire.messages import Acknowledged, Acknowledgment, Message, PopRequest, Pushed, PushItem
 
 PATIENT = Settings(safety_poll_ms=600_000)
-"""Without the safety net: what wakes is the wake-up alone."""
+"""No safety poll: only a notification can wake a waiter."""
 
 
 def item(queue: str, value: Any, *, partition: str = "Default", **fields: Any) -> PushItem:  # noqa: ANN401
-    """An item whose payload is this value as JSON."""
+    """A push item with `value` as its JSON payload."""
     return PushItem(queue=queue, partition=partition, payload=msgspec.json.encode(value), **fields)
 
 
@@ -30,7 +30,7 @@ async def push(
     partition: str = "Default",
     **fields: Any,  # noqa: ANN401
 ) -> list[Pushed]:
-    """Push the values in one request; `fields` are those of each item."""
+    """Push the values in one request. `fields` apply to each item."""
     return list(
         await engine.push([item(queue, value, partition=partition, **fields) for value in values])
     )
@@ -53,7 +53,7 @@ async def pop_one(
     group: str | None = None,
     **fields: Any,  # noqa: ANN401
 ) -> Delivery:
-    """The only delivery that a pop gives."""
+    """The only delivery that a pop returns."""
     (delivery,) = await pop(engine, queue, group=group, **fields)
     return delivery
 
@@ -65,19 +65,19 @@ async def pop_later(
     seconds: float = 5,
     **fields: Any,  # noqa: ANN401
 ) -> list[Delivery]:
-    """What a waiting pop gets; fails when that takes longer than the bound."""
+    """The deliveries of a waiting pop. Fails after `seconds`."""
     async with asyncio.timeout(seconds):
         return await pop(engine, queue, wait=True, **fields)
 
 
 def lease(delivery: Delivery) -> str:
-    """The lease that a delivery was given."""
+    """The lease ID of a delivery."""
     assert delivery.lease_id is not None
     return delivery.lease_id
 
 
 def values(deliveries: Delivery | Iterable[Delivery]) -> list[Any]:
-    """The payloads of one delivery or of several, decoded."""
+    """The decoded payloads of one delivery or several."""
     several = [deliveries] if isinstance(deliveries, Delivery) else deliveries
     return [msgspec.json.decode(payload) for each in several for payload in each.payloads()]
 
@@ -88,7 +88,7 @@ def message(delivery: Delivery, offset: int) -> Message:
 
 
 def says(delivery: Delivery, offset: int, status: str, **fields: Any) -> Acknowledgment:  # noqa: ANN401
-    """What a consumer says of one message of its delivery."""
+    """An acknowledgment of one message in a delivery."""
     return Acknowledgment(
         id=message(delivery, offset).id,
         lease_id=delivery.lease_id,
@@ -106,7 +106,7 @@ async def settle(
     status: str = "completed",
     **fields: Any,  # noqa: ANN401
 ) -> Acknowledged:
-    """Say of one message, by default the first of its delivery, what became of it."""
+    """Acknowledge one message, by default the first of its delivery, with a status."""
     where = delivery.offsets[0] if offset is None else offset
     (answer,) = await engine.acknowledge([says(delivery, where, status, **fields)])
     return answer
@@ -122,7 +122,7 @@ async def ack_all(engine: Engine, deliveries: Iterable[Delivery]) -> None:
 
 
 async def drain(engine: Engine, queue: str, **fields: Any) -> list[Any]:  # noqa: ANN401
-    """Pop and ack until nothing is given; what was given, in that order."""
+    """Pop and ack until the queue is empty, and return the payloads in delivery order."""
     taken: list[Any] = []
     wanted: dict[str, Any] = {"batch": 100, "partitions": 100} | fields
     while deliveries := await pop(engine, queue, **wanted):
@@ -134,14 +134,14 @@ async def drain(engine: Engine, queue: str, **fields: Any) -> list[Any]:  # noqa
 async def until(
     condition: Callable[[], Awaitable[bool]], *, seconds: float = 5, every: float = 0.02
 ) -> None:
-    """Wait for a condition, with a bound."""
+    """Wait for a condition, up to a time limit."""
     async with asyncio.timeout(seconds):
-        while not await condition():  # noqa: ASYNC110 - it is the database's, and tells nobody
+        while not await condition():  # noqa: ASYNC110 - the condition is in the database
             await asyncio.sleep(every)
 
 
 async def asleep(engine: Engine, count: int) -> None:
-    """Wait until so many pops wait."""
+    """Wait until `count` pops are waiting."""
 
     async def are_asleep() -> bool:
         return engine.waiting == count
@@ -150,14 +150,14 @@ async def asleep(engine: Engine, count: int) -> None:
 
 
 async def seconds_until(engine: Engine, answer: Acknowledged) -> float:
-    """How long the message waits for its next attempt, by the database's clock."""
+    """Seconds until the message's next attempt, by the database's clock."""
     assert answer.retry_at is not None
     (row,) = await engine.store.database.fetch("now")
     return (answer.retry_at - row["now"]).total_seconds()
 
 
 async def listening(*engines: Engine) -> None:
-    """Wait until engines hear what others tell."""
+    """Wait until the engines listen for notifications."""
 
     async def are_listening() -> bool:
         return all(
@@ -169,7 +169,7 @@ async def listening(*engines: Engine) -> None:
 
 
 async def woken_within(popping: Sequence[asyncio.Task[list[Delivery]]], seconds: float) -> None:
-    """All are answered by a wake-up: the slow poll comes later."""
+    """Check that all pops return within `seconds`, before the slow poll could wake them."""
     async with asyncio.timeout(seconds):
         assert all(await asyncio.gather(*popping))
 
@@ -182,7 +182,7 @@ async def purge(
     is_completed: bool = False,
     before: datetime | None = None,
 ) -> int:
-    """Remove messages: all, or those that every group has settled; returns their number."""
+    """Remove all messages, or those that every group has settled, and return their number."""
     total = 0
     after: int | None = None
     while step := await engine.store.queues.purge(
@@ -230,7 +230,7 @@ async def dead_letters(
 
 
 async def extend(engine: Engine, lease_id: str, *, seconds: float | None = None) -> datetime:
-    """Extend one lease; raises LeaseLost."""
+    """Extend one lease, or raise `LeaseLost`."""
     (result,) = await engine.extend_many([lease_id], seconds=seconds)
     if result.expires_at is None:
         raise errors.LeaseLost(result.error)

@@ -1,4 +1,4 @@
-"""What the design says of delivery, in memory: a reference that shares no code with the engine."""
+"""An in-memory model of the delivery rules, which shares no code with the engine."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 GRID_SECONDS = 12
 """
-Time goes by in multiples of this, and so do leases.
+The step of the clock and of lease durations.
 
-A backoff of `d` ends somewhere in [0.8 d, d]; none of those used here has a multiple of 12 in that
-range, so that whether a message is due is never a matter of chance.
+A backoff of `d` ends somewhere in [0.8 d, d]. None here has a multiple of 12 in that range, so it
+is always certain whether a message is due.
 """
 RETRY_SECONDS = 10
 RETRY_BACKOFF = 2
@@ -20,11 +20,11 @@ LEASE_SECONDS = 3 * GRID_SECONDS
 DEDUP_SECONDS = 50 * GRID_SECONDS
 
 Group = str | None
-"""None is queue mode."""
+"""None means queue mode."""
 
 
 class Refused(Exception):
-    """The design refuses this call; `code` is the word of the contract."""
+    """The model rejects this call. `code` is the error code of the API."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -32,7 +32,7 @@ class Refused(Exception):
 
 
 def due_after(base: int, failures: int) -> int:
-    """The first instant of the grid at which a message that failed so often is due again."""
+    """The first grid time at which a message with `failures` failures is due."""
     delay = min(MAX_RETRY_SECONDS, RETRY_SECONDS * RETRY_BACKOFF ** (failures - 1))
     steps = -(-delay // GRID_SECONDS)
     assert (steps - 1) * GRID_SECONDS < 0.8 * delay, "this backoff would be ambiguous"
@@ -40,7 +40,7 @@ def due_after(base: int, failures: int) -> int:
 
 
 def _common(some: Sequence[int], others: Sequence[int]) -> int:
-    """How long two beginnings agree."""
+    """The length of the common prefix."""
     pairs = zip(some, others, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(some), len(others)))
 
@@ -61,14 +61,14 @@ class Item(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What became of one item."""
+    """The outcome of one pushed item."""
 
     status: str
     offset: int
 
 
 class Got(NamedTuple):
-    """One delivery as a pop answered it."""
+    """One delivery that a pop returned."""
 
     partition: str
     lease_id: str | None
@@ -79,21 +79,21 @@ class Got(NamedTuple):
 
 @dataclass(eq=False)
 class Delivery:
-    """A range that is out: held under a lease, waiting for its next attempt, or parked."""
+    """A range of claimed messages: leased, waiting for its next attempt, or parked."""
 
     pending: list[int]
     until: int
     lease_id: str | None = None
     out: list[int] = field(default_factory=list[int])
-    """What the holder was given and has not settled."""
+    """Messages that the holder received and has not settled."""
     head: int | None = None
-    """The message that failed last: it is given first and alone."""
+    """The message that failed last. It is delivered first, and without other messages."""
     failures: int = 0
-    """Those charged to the head."""
+    """Failures charged to the head."""
     is_copy: bool = False
-    """A dead letter that was redriven."""
+    """True for a redriven dead letter."""
     is_parked: bool = False
-    """It waits for the hold of an ordered pair."""
+    """True if it waits until the other deliveries of its ordered pair are settled."""
 
     @property
     def is_held(self) -> bool:
@@ -101,7 +101,7 @@ class Delivery:
 
     @property
     def on_offer(self) -> list[int]:
-        """What would be handed out, if there is room."""
+        """Messages that a pop would receive if its batch has room."""
         return [self.head] if self.head is not None else list(self.pending)
 
 
@@ -114,13 +114,13 @@ class Pair:
 
     @property
     def position(self) -> int:
-        """Below it everything is terminal for the group."""
+        """Every message below it is settled for the group."""
         return min([d.pending[0] for d in self.deliveries if not d.is_copy], default=self.claimed)
 
 
 @dataclass(eq=False)
 class Letter:
-    """A dead letter. `attempts` is None where the design does not say what it counts."""
+    """A dead letter. `attempts` is None where the count is unspecified."""
 
     message: Message
     attempts: int | None
@@ -138,13 +138,13 @@ class Queue:
     keys: dict[tuple[str, str], tuple[int, int]] = field(
         default_factory=dict[tuple[str, str], tuple[int, int]]
     )
-    """(partition, transactionId) to the offset and the instant of the first message with it."""
+    """Maps (partition, transactionId) to the offset and time of the first message with it."""
     pairs: dict[Group, dict[str, Pair]] = field(default_factory=dict[Group, dict[str, Pair]])
     letters: dict[tuple[Group, str, int], Letter] = field(
         default_factory=dict[tuple[Group, str, int], Letter]
     )
     sought_back: set[tuple[Group, str, int]] = field(default_factory=set[tuple[Group, str, int]])
-    """Dead letters that a seek made deliverable besides: in two states on purpose."""
+    """Dead letters whose message a seek made deliverable again. They have two states on purpose."""
 
     def pair(self, group: Group, partition: str) -> Pair:
         return self.pairs[group][partition]
@@ -166,7 +166,7 @@ class Queue:
 
 
 class Held(NamedTuple):
-    """A delivery that somebody holds, and where."""
+    """A leased delivery and its place."""
 
     queue: str
     group: Group
@@ -175,17 +175,17 @@ class Held(NamedTuple):
 
 
 class Model:
-    """All queues of one program."""
+    """All queues of one test program."""
 
     def __init__(self, queues: Mapping[str, Queue]) -> None:
         self.now = 0
         self.queues = dict(queues)
         self.sequences: dict[str, int] = {}
         self.requests: dict[str, tuple[str, list[Item]] | None] = {}
-        """The push that a producer sent last; None: it was a transaction."""
+        """The last push of a producer, or None if it was a transaction."""
 
     def held(self) -> list[Held]:
-        """Every lease that is current, oldest place first."""
+        """All current leases, oldest place first."""
         return [
             Held(name, group, partition, delivery)
             for name, queue in self.queues.items()
@@ -204,7 +204,7 @@ class Model:
         producer_id: str | None = None,
         sequence: int | None = None,
     ) -> list[Stored] | None:
-        """One answer an item; None when the sequence was stored before."""
+        """One result per item, or None if the sequence was already stored."""
         self._name(queue, items)
         if producer_id is not None and sequence is not None:
             last = self.sequences.get(producer_id, -1)
@@ -219,7 +219,7 @@ class Model:
         return [self._store(self.queues[queue], item) for item in items]
 
     def _name(self, queue: str, items: Sequence[Item]) -> None:
-        """What a push names is made, whatever becomes of the push."""
+        """Create the queue and partitions that a push names, even if the push then fails."""
         for item in items:
             self.queues[queue].add_partition(item.partition)
 
@@ -233,7 +233,7 @@ class Model:
         return Stored("queued", len(log) - 1)
 
     def _known(self, queue: Queue, item: Item) -> int | None:
-        """The offset of the first message with this transactionId, as long as the window lasts."""
+        """The offset of the first message with this transactionId, inside the dedup window."""
         if item.transaction_id is None:
             return None
         known = queue.keys.get((item.partition, item.transaction_id))
@@ -249,7 +249,7 @@ class Model:
         producer_id: str | None = None,
         sequence: int | None = None,
     ) -> list[Stored] | None:
-        """Acks and pushes, all or none: none is sent twice."""
+        """Apply all acks and pushes, or no change at all."""
         self._name(queue, items)
         if producer_id is not None and sequence is not None:
             last = self.sequences.get(producer_id, -1)
@@ -283,10 +283,10 @@ class Model:
         current: set[str],
     ) -> None:
         """
-        Judge what a pop gave, and take it over.
+        Check the result of a pop, and apply it to the model.
 
-        Which of the partitions that are ready a pop chooses is its own affair, and so is whether it
-        has looked at an expired lease yet: `current` are the leases that are in force after it.
+        A pop may choose any ready partitions. It may or may not notice an expired lease: `current`
+        has the leases in force after the pop.
         """
         queue = self.queues[name]
         queue.add_group(group)
@@ -300,8 +300,9 @@ class Model:
             return
 
         freed = self._expire(queue, group, scope, current)
-        # What was there for the taking: a pop that has room left must not leave any of it. What it
-        # has freed itself became ready after it began.
+        # Messages that were available: a pop with room left must take all of them. Messages that
+        # the
+        # pop itself freed became ready after it began, so they don't count.
         before = {place: pair for place, pair in scope.items() if place not in freed}
         ready = [(place, each) for place, pair in before.items() for each in self._due(pair)]
         fresh = [place for place, pair in before.items() if self._has_new(queue, place, pair)]
@@ -326,7 +327,9 @@ class Model:
     def _expire(
         self, queue: Queue, group: Group, scope: Mapping[str, Pair], current: set[str]
     ) -> set[str]:
-        """End the expired leases that the pop has found; answers the ordered pairs thus freed."""
+        """
+        End the expired leases that the pop found, and return the ordered pairs that this freed.
+        """
         freed: set[str] = set()
         for partition, pair in scope.items():
             for delivery in list(pair.deliveries):
@@ -350,7 +353,9 @@ class Model:
         return freed
 
     def _due(self, pair: Pair) -> list[Delivery]:
-        """What waits and is due; or is held past its end, which a pop with room must have ended."""
+        """
+        Deliveries that are due, and leases past their end, which a pop with room must have ended.
+        """
         return [each for each in pair.deliveries if not each.is_parked and each.until <= self.now]
 
     def _has_new(self, queue: Queue, partition: str, pair: Pair) -> bool:
@@ -358,7 +363,7 @@ class Model:
         return is_free and pair.claimed < len(queue.partitions[partition])
 
     def _parts(self, pair: Pair, got: Got) -> Iterator[Got]:
-        """Without a lease only offsets tell several deliveries of one partition apart."""
+        """Split auto-acked messages into deliveries by their offsets, because there is no lease."""
         rest = got
         while got.lease_id is None and rest.offsets:
             counts = [
@@ -377,7 +382,9 @@ class Model:
             yield rest
 
     def _take(self, queue: Queue, pair: Pair, got: Got) -> Delivery | None:
-        """Take one delivery over; answers the waiting one that it was, None for new messages."""
+        """
+        Apply one delivery. Returns the waiting delivery that it was, or None for new messages.
+        """
         is_auto = got.lease_id is None
         log = queue.partitions[got.partition]
         count = len(got.offsets)
@@ -391,7 +398,7 @@ class Model:
             if not each.is_held and tuple(each.on_offer[:count]) == got.offsets
         ]
         if waiting:
-            # Of two that look alike only a copy and its original may exist; either may come first.
+            # Only a copy and its original can look alike. Either may come first.
             matching = [each for each in waiting if each.failures + 1 == got.attempt]
             assert matching, f"attempt {got.attempt}, not {waiting[0].failures + 1}: {got}"
             delivery = matching[0]
@@ -422,17 +429,17 @@ class Model:
         delivery.out = list(got.offsets)
         delivery.until = self.now + LEASE_SECONDS
 
-    # --- what a holder can do
+    # --- operations of a lease holder
 
     def ack(self, held: Held, offsets: Sequence[int] | None = None) -> int:
-        """Settle what is named of what was handed out, in any order; answers how many."""
+        """Settle the given messages of a delivery in any order, and return their number."""
         named = held.delivery.out if offsets is None else set(offsets)
         done = [offset for offset in held.delivery.out if offset in named]
         self._settle(self.queues[held.queue], self._pair(held), held.delivery, done)
         return len(done)
 
     def nack(self, held: Held, offset: int, status: str, error: str | None) -> None:
-        """Give one message back (failed, retry), or give it up (dlq)."""
+        """Return one message to the queue (failed, retry) or dead-letter it (dlq)."""
         self._fail(
             self.queues[held.queue],
             held.group,
@@ -493,11 +500,11 @@ class Model:
         failures = delivery.failures if offset == delivery.head else 0
         if kind in ("failed", "expired"):
             failures += 1
-        # The holder keeps the rest when only this message leaves.
+        # The holder keeps the rest if only this message leaves.
         is_over = kind == "expired" or (queue.is_ordered and kind != "dlq")
 
         if kind == "dlq" or (kind != "retry" and failures > queue.retry_limit):
-            # A dead letter that is there already stays as it is.
+            # An existing dead letter stays unchanged.
             queue.letters.setdefault(
                 (group, partition, offset),
                 Letter(
@@ -517,7 +524,7 @@ class Model:
         due = self.now if kind == "retry" else due_after(base, failures)
         before = [each for each in delivery.pending if each < offset]
         if queue.is_ordered and before:
-            # What is open before it comes first, and the message waits behind that.
+            # Unsettled messages before it come first, and the message waits behind them.
             rest = delivery.pending[len(before) :]
             pair.deliveries.append(
                 Delivery(rest, due, head=offset, failures=failures, is_parked=True)
@@ -535,10 +542,10 @@ class Model:
         if is_over or not delivery.out:
             self._give_back(delivery, self.now)
 
-    # --- what an operator can do
+    # --- operations of an operator
 
     def seek(self, name: str, group: Group, partition: str | None, offset: int | None) -> None:
-        """Move a group, in one partition or all; None is the end. Live leases are lost."""
+        """Move a group in one partition or all. None moves to the end. Live leases are lost."""
         queue = self.queues[name]
         if group not in queue.pairs:
             raise Refused("group_not_found")
@@ -558,7 +565,7 @@ class Model:
                         queue.sought_back.discard(letter)
 
     def _keep_copies(self, queue: Queue, pair: Pair) -> None:
-        """What was redriven stays due after a seek, unless the log gives it again."""
+        """Keep redriven messages due after a seek, unless the log delivers them again."""
         kept = [each for each in pair.deliveries if each.is_copy and each.pending[0] < pair.claimed]
         kept.sort(key=lambda each: (each.is_parked, each.pending[0]))
         for at, each in enumerate(kept):
@@ -568,13 +575,15 @@ class Model:
         pair.deliveries[:] = kept
 
     def redrive(self, name: str, letter: tuple[Group, str, int]) -> None:
-        """Deliver a dead letter again, from attempt 1, behind what an ordered pair has out."""
+        """
+        Redeliver a dead letter from attempt 1, behind the claimed messages of an ordered pair.
+        """
         queue = self.queues[name]
         group, partition, offset = letter
         pair = queue.pair(group, partition)
         del queue.letters[letter]
         queue.sought_back.discard(letter)
         if offset >= pair.claimed or any(offset in each.pending for each in pair.deliveries):
-            return  # A seek has given the message back already: the letter alone goes.
+            return  # A seek already made the message deliverable, so only the dead letter goes.
         is_parked = queue.is_ordered and bool(pair.deliveries)
         pair.deliveries.append(Delivery([offset], self.now, is_copy=True, is_parked=is_parked))

@@ -1,4 +1,4 @@
-"""An ack settles what it names and nothing else, in any order inside its delivery."""
+"""An ack settles exactly the messages that it names, in any order within the delivery."""
 
 import time
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ async def test_the_messages_of_a_delivery_are_acked_one_by_one_in_any_order(
 
 
 @pytest.mark.parametrize("order", list(permutations(range(4)))[::5])
-async def test_the_same_by_acknowledgments_with_nothing_left_at_the_end(
+async def test_a_delivery_is_settled_by_single_acknowledgments_in_any_order(
     engine: Engine, order: tuple[int, ...]
 ) -> None:
     await push(engine, "orders", *range(4))
@@ -61,7 +61,7 @@ async def test_the_same_by_acknowledgments_with_nothing_left_at_the_end(
     assert (await pop_one(engine, "orders", batch=9)).offsets == [4]
 
 
-async def test_an_ack_of_some_messages_leaves_the_others_with_their_holder(engine: Engine) -> None:
+async def test_a_partial_ack_leaves_the_other_messages_leased(engine: Engine) -> None:
     await push(engine, "orders", *range(4))
     delivery = await pop_one(engine, "orders", batch=4)
 
@@ -71,7 +71,7 @@ async def test_an_ack_of_some_messages_leaves_the_others_with_their_holder(engin
     assert await engine.ack(lease(delivery)) == 2
 
 
-async def test_an_ack_of_offsets_outside_of_the_delivery_settles_nothing(engine: Engine) -> None:
+async def test_an_ack_of_offsets_outside_the_delivery_settles_no_message(engine: Engine) -> None:
     await push(engine, "orders", *range(4))
     delivery = await pop_one(engine, "orders", batch=2)
 
@@ -81,7 +81,7 @@ async def test_an_ack_of_offsets_outside_of_the_delivery_settles_nothing(engine:
     assert (await pop_one(engine, "orders", batch=4)).offsets == [2, 3]
 
 
-async def test_an_ack_of_another_partitions_message_does_not_settle_by_its_offset(
+async def test_an_ack_does_not_settle_the_same_offset_of_another_partition(
     engine: Engine,
 ) -> None:
     await push(engine, "orders", "a", partition="one")
@@ -98,7 +98,7 @@ async def test_an_ack_of_another_partitions_message_does_not_settle_by_its_offse
     assert await ack(engine, two) == 1
 
 
-async def test_after_a_failure_in_the_middle_what_was_completed_later_stays_settled(
+async def test_messages_completed_after_a_failed_one_stay_settled(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", *range(5))
@@ -121,7 +121,7 @@ async def test_after_a_failure_in_the_middle_what_was_completed_later_stays_sett
     assert (rest.offsets, rest.attempt) == ([2, 4], 1)
 
 
-async def test_of_several_failures_in_one_call_the_lowest_counts(
+async def test_the_lowest_of_several_failures_in_one_call_counts(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", *range(4))
@@ -140,7 +140,7 @@ async def test_of_several_failures_in_one_call_the_lowest_counts(
     assert (rest.offsets, rest.attempt) == ([2, 3], 1)
 
 
-async def test_a_failure_ends_the_delivery_and_takes_its_lease(engine: Engine) -> None:
+async def test_a_failure_ends_the_delivery_and_its_lease(engine: Engine) -> None:
     await push(engine, "orders", *range(3))
     batch = await pop_one(engine, "orders", batch=3)
 
@@ -153,7 +153,7 @@ async def test_a_failure_ends_the_delivery_and_takes_its_lease(engine: Engine) -
     assert (late.success, late.code) == (False, "lease_lost")
 
 
-async def test_a_dead_letter_in_the_middle_leaves_the_delivery_to_its_holder(
+async def test_a_dead_letter_in_the_middle_keeps_the_lease(
     engine: Engine,
 ) -> None:
     await push(engine, "orders", *range(3))
@@ -168,7 +168,7 @@ async def test_a_dead_letter_in_the_middle_leaves_the_delivery_to_its_holder(
     assert (letter["offset"], letter["error"], letter["attempts"]) == (1, "never", 1)
 
 
-async def test_the_answer_says_whether_the_lease_is_over(engine: Engine) -> None:
+async def test_the_result_shows_whether_the_lease_ended(engine: Engine) -> None:
     await push(engine, "orders", *range(2))
     batch = await pop_one(engine, "orders", batch=2)
 
@@ -179,7 +179,7 @@ async def test_the_answer_says_whether_the_lease_is_over(engine: Engine) -> None
 
 
 @pytest.mark.parametrize("word", ["completed", "success", "acked", "ok"])
-async def test_every_word_for_completed_settles(engine: Engine, word: str) -> None:
+async def test_every_synonym_of_completed_settles(engine: Engine, word: str) -> None:
     await push(engine, "orders", "a", "b")
 
     assert (await settle(engine, await pop_one(engine, "orders"), status=word)).success
@@ -187,7 +187,7 @@ async def test_every_word_for_completed_settles(engine: Engine, word: str) -> No
     assert values(await pop_one(engine, "orders")) == ["b"]
 
 
-async def test_a_retry_comes_back_at_once_alone_and_uncounted(engine: Engine) -> None:
+async def test_a_retry_is_redelivered_immediately_by_itself_and_uncounted(engine: Engine) -> None:
     await push(engine, "orders", *range(3))
     batch = await pop_one(engine, "orders", batch=3)
     await settle(engine, batch, 0)
@@ -203,7 +203,7 @@ async def test_a_retry_comes_back_at_once_alone_and_uncounted(engine: Engine) ->
     assert (await pop_one(engine, "orders", batch=3)).offsets == [2]
 
 
-async def test_an_unknown_status_or_a_message_named_twice_applies_nothing(engine: Engine) -> None:
+async def test_an_unknown_status_or_a_repeated_message_applies_no_ack(engine: Engine) -> None:
     await push(engine, "orders", "a", "b")
     batch = await pop_one(engine, "orders", batch=2)
 
@@ -215,7 +215,7 @@ async def test_an_unknown_status_or_a_message_named_twice_applies_nothing(engine
     assert await ack(engine, batch) == 2
 
 
-async def test_one_refusal_in_a_call_leaves_the_others_applied(
+async def test_one_rejection_in_a_call_leaves_the_others_applied(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", "a", partition="one")
@@ -230,7 +230,7 @@ async def test_one_refusal_in_a_call_leaves_the_others_applied(
     assert [(each.success, each.code) for each in answers] == [(False, "lease_lost"), (True, None)]
 
 
-async def test_a_failure_of_a_message_that_is_settled_is_refused(engine: Engine) -> None:
+async def test_a_failure_of_a_settled_message_is_rejected(engine: Engine) -> None:
     await push(engine, "orders", "a", "b")
     batch = await pop_one(engine, "orders", batch=2)
     await settle(engine, batch, 0)
@@ -241,7 +241,9 @@ async def test_a_failure_of_a_message_that_is_settled_is_refused(engine: Engine)
     assert await ack(engine, batch) == 1
 
 
-async def test_the_same_by_the_transaction_id_while_the_lease_is_current(engine: Engine) -> None:
+async def test_a_failure_of_a_settled_message_is_rejected_by_transaction_id_too(
+    engine: Engine,
+) -> None:
     await push(engine, "orders", "a", transaction_id="mine")
     await push(engine, "orders", "b")
     batch = await pop_one(engine, "orders", batch=2)
@@ -254,7 +256,7 @@ async def test_the_same_by_the_transaction_id_while_the_lease_is_current(engine:
     assert (answer.success, answer.code) == (False, "already_settled")
 
 
-async def test_the_clients_own_transaction_id_names_a_message_of_the_lease(engine: Engine) -> None:
+async def test_a_transaction_id_of_the_client_names_a_message_of_the_lease(engine: Engine) -> None:
     await push(engine, "orders", "a", transaction_id="mine")
     await push(engine, "orders", "b")
     delivery = await pop_one(engine, "orders", batch=2)
@@ -268,7 +270,7 @@ async def test_the_clients_own_transaction_id_names_a_message_of_the_lease(engin
 
 
 @pytest.mark.parametrize("dedup_seconds", [0, 60])
-async def test_a_transaction_id_names_its_message_also_outside_of_the_dedup_window(
+async def test_a_transaction_id_names_its_message_outside_the_dedup_window_too(
     engine: Engine, clock: Clock, dedup_seconds: int
 ) -> None:
     await engine.queues.configure("orders", {"dedup_seconds": dedup_seconds})
@@ -289,10 +291,10 @@ async def test_a_transaction_id_names_its_message_also_outside_of_the_dedup_wind
     assert (answer.success, answer.noop, answer.code) == (True, False, None)
 
 
-async def test_a_transaction_id_that_is_the_id_of_another_message_is_no_trap(
+async def test_a_transaction_id_may_equal_the_id_of_another_message(
     engine: Engine,
 ) -> None:
-    """Who forwards a message may well use its id as the transactionId of the copy."""
+    """A forwarder may use the ID of a message as the transactionId of its copy."""
     (source, _) = await push(engine, "source", "a", "b")
     await push(engine, "copies", "filler")
     await push(engine, "copies", "a", transaction_id=source.id)
@@ -309,7 +311,7 @@ async def test_a_transaction_id_that_is_the_id_of_another_message_is_no_trap(
     assert values(await pop_one(engine, "copies", batch=2)) == ["filler"]
 
 
-async def test_an_ack_without_a_lease_settles_inside_a_live_delivery(engine: Engine) -> None:
+async def test_an_ack_without_a_lease_settles_within_a_live_delivery(engine: Engine) -> None:
     await push(engine, "orders", "a", "b")
     delivery = await pop_one(engine, "orders", batch=2, group="g")
     name = message(delivery, 0).id
@@ -322,7 +324,7 @@ async def test_an_ack_without_a_lease_settles_inside_a_live_delivery(engine: Eng
     assert await ack(engine, delivery) == 1
 
 
-async def test_an_ack_without_a_lease_of_a_message_that_is_not_out_is_refused(
+async def test_an_ack_without_a_lease_of_an_unleased_message_is_rejected(
     engine: Engine,
 ) -> None:
     (pushed,) = await push(engine, "orders", "a")
@@ -336,7 +338,7 @@ async def test_an_ack_without_a_lease_of_a_message_that_is_not_out_is_refused(
     assert (answer.success, answer.code) == (False, "message_not_found")
 
 
-async def test_a_failure_without_a_lease_of_a_settled_message_says_so(engine: Engine) -> None:
+async def test_a_failure_without_a_lease_of_a_settled_message_reports_it(engine: Engine) -> None:
     await push(engine, "orders", "a")
     delivery = await pop_one(engine, "orders")
     await ack(engine, delivery)
@@ -348,7 +350,7 @@ async def test_a_failure_without_a_lease_of_a_settled_message_says_so(engine: En
     assert (answer.success, answer.code) == (False, "already_settled")
 
 
-async def test_a_transaction_id_that_is_out_twice_is_ambiguous_without_its_partition(
+async def test_a_transaction_id_that_is_leased_twice_is_ambiguous_without_its_partition(
     engine: Engine,
 ) -> None:
     for partition in ("one", "two"):
@@ -365,7 +367,7 @@ async def test_a_transaction_id_that_is_out_twice_is_ambiguous_without_its_parti
     assert await ack(engine, two) == 1
 
 
-async def test_an_error_text_that_postgresql_cannot_hold_still_counts_the_failure(
+async def test_an_error_text_that_postgresql_cannot_store_still_counts_the_failure(
     engine: Engine,
 ) -> None:
     await engine.queues.configure("orders", {"retry_limit": 0})
@@ -380,7 +382,7 @@ async def test_an_error_text_that_postgresql_cannot_hold_still_counts_the_failur
     assert letter["error"].startswith("bad")
 
 
-async def test_an_ack_of_a_message_that_was_not_handed_out_is_refused(engine: Engine) -> None:
+async def test_an_ack_of_an_undelivered_message_is_rejected(engine: Engine) -> None:
     pushed = await push(engine, "orders", "a", "b", "c", "d")
     delivery = await pop_one(engine, "orders", batch=2)
 
@@ -396,7 +398,7 @@ async def test_an_ack_of_a_message_that_was_not_handed_out_is_refused(engine: En
     assert values(await pop(engine, "orders", batch=9)) == ["c", "d"]
 
 
-async def test_an_ack_of_a_message_that_another_holds_is_refused(engine: Engine) -> None:
+async def test_an_ack_of_a_message_with_another_holder_is_rejected(engine: Engine) -> None:
     await engine.queues.configure("orders", {"ordered": False})
     pushed = await push(engine, "orders", "a", "b")
     first, second = await pop_one(engine, "orders"), await pop_one(engine, "orders")
@@ -410,7 +412,7 @@ async def test_an_ack_of_a_message_that_another_holds_is_refused(engine: Engine)
 
 
 @pytest.mark.parametrize("word", ["completed", "failed"])
-async def test_a_word_on_a_message_that_was_not_handed_out_is_refused_beside_a_failure(
+async def test_a_status_for_an_undelivered_message_is_rejected_beside_a_failure(
     engine: Engine, word: str
 ) -> None:
     pushed = await push(engine, "orders", *range(5))
@@ -427,7 +429,7 @@ async def test_a_word_on_a_message_that_was_not_handed_out_is_refused_beside_a_f
     assert [each.success for each in answers] == [True, True, False]
 
 
-async def test_completing_what_is_settled_in_the_same_lease_is_no_refusal(engine: Engine) -> None:
+async def test_completing_a_message_twice_in_one_lease_succeeds(engine: Engine) -> None:
     await push(engine, "orders", "a", "b", "c")
     delivery = await pop_one(engine, "orders", batch=3)
     await settle(engine, delivery, 0)
@@ -439,7 +441,7 @@ async def test_completing_what_is_settled_in_the_same_lease_is_no_refusal(engine
     assert [each.success for each in answers] == [True, True]
 
 
-async def test_a_refusal_of_a_message_among_many_leaves_the_others_settled(engine: Engine) -> None:
+async def test_one_rejected_message_leaves_the_others_settled(engine: Engine) -> None:
     pushed = await push(engine, "orders", 1, 2, 3)
     held = await pop_one(engine, "orders", batch=2)
     said = [Acknowledgment(id=each.id, lease_id=lease(held)) for each in pushed]
@@ -450,7 +452,7 @@ async def test_a_refusal_of_a_message_among_many_leaves_the_others_settled(engin
     assert values(await pop_one(engine, "orders")) == [3]
 
 
-async def test_a_lost_lease_says_whether_the_group_is_done_with_the_message(
+async def test_a_lost_lease_shows_whether_the_group_has_settled_the_message(
     engine: Engine, clock: Clock
 ) -> None:
     pushed = await push(engine, "orders", 1, 2, transaction_id=None)
@@ -471,7 +473,7 @@ async def test_a_lost_lease_says_whether_the_group_is_done_with_the_message(
     assert [each.settled for each in answers] == [True, UNSET, True]
 
 
-async def test_acks_of_several_leases_are_taken_on_together_or_not_at_all(dsn: str) -> None:
+async def test_acks_of_several_leases_are_accepted_together_or_not_at_all(dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(max_queued_requests=1)) as engine:
         for partition in ("a", "b"):
             await push(engine, "orders", 1, partition=partition)
@@ -484,7 +486,7 @@ async def test_acks_of_several_leases_are_taken_on_together_or_not_at_all(dsn: s
         assert await ack(engine, two) == 1
 
 
-async def test_a_lease_whose_outcome_is_unknown_hides_no_other(
+async def test_a_lease_with_an_unknown_outcome_hides_no_other(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for partition in ("a", "b"):
@@ -497,7 +499,7 @@ async def test_a_lease_whose_outcome_is_unknown_hides_no_other(
             raise OutcomeUnknown("the connection was lost")
         return await settle_all(acks)
 
-    # A flush for each lease.
+    # One flush per lease.
     monkeypatch.setattr(engine._acks._lanes, "_max_units", 1)  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(engine.store.messages, "ack", fail)
     said = [says(one, 0, "completed"), says(two, 0, "completed")]
@@ -518,9 +520,7 @@ async def test_a_lease_whose_outcome_is_unknown_hides_no_other(
         {"transaction_id": "a", "consumer_group": "g\0"},
     ],
 )
-async def test_a_name_that_cannot_be_is_a_bad_request(
-    engine: Engine, fields: dict[str, Any]
-) -> None:
+async def test_an_invalid_name_is_a_bad_request(engine: Engine, fields: dict[str, Any]) -> None:
     await push(engine, "orders", 1)
     held = await pop_one(engine, "orders")
 
@@ -529,7 +529,7 @@ async def test_a_name_that_cannot_be_is_a_bad_request(
             await engine.acknowledge([Acknowledgment(lease_id=lease_id, **fields)])
 
 
-async def test_a_partition_that_cannot_be_is_not_found(engine: Engine) -> None:
+async def test_an_invalid_partition_is_not_found(engine: Engine) -> None:
     for partition_id in ("0.99999999999999999999", "0.-1", "0.1.2", "\0", "9223372036854775808"):
         said = Acknowledgment(transaction_id="abc", partition_id=partition_id)
         (answer,) = await engine.acknowledge([said])
@@ -551,4 +551,4 @@ async def test_ten_thousand_acks_of_a_lease_cost_little(engine: Engine) -> None:
     took = time.process_time() - begun
 
     assert all(each.success for each in answers)
-    assert took / count < 10e-6  # About one by itself; the machine may be busy.
+    assert took / count < 10e-6  # It takes about 1 µs on an idle machine.

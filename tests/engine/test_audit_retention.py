@@ -1,4 +1,4 @@
-"""Retention of the audit log: old records go, and the chain of the others can still be checked."""
+"""Retention of the audit log removes old records, and the chain of the others stays verifiable."""
 
 import asyncpg
 import pytest
@@ -56,7 +56,7 @@ async def test_old_records_are_removed_and_the_rest_is_still_a_chain(
     assert (await audit.check()).records == 6
 
 
-async def test_records_that_were_taken_out_show_after_a_removal_too(
+async def test_missing_records_are_detected_after_a_removal_too(
     engine: Engine, clock: Clock
 ) -> None:
     audit = engine.store.audit
@@ -92,7 +92,7 @@ async def test_a_broken_chain_is_kept_as_evidence(
     assert "the audit log is broken at record 1" in (await problem(engine) or "")
 
 
-async def test_whoever_has_the_database_can_remove_no_record_of_the_last_30_days(
+async def test_a_database_user_cannot_remove_records_of_the_last_30_days(
     engine: Engine, clock: Clock
 ) -> None:
     audit = engine.store.audit

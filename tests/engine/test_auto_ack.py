@@ -1,4 +1,4 @@
-"""With auto-ack a message is settled before it is answered: at most once."""
+"""With auto-ack, the server settles a message before it responds: at-most-once delivery."""
 
 import pytest
 
@@ -43,7 +43,7 @@ async def test_auto_ack_does_not_overtake_a_holder_on_an_ordered_queue(engine: E
     assert await drain(engine, "orders", auto_ack=True, batch=1, partitions=1) == ["a", "b"]
 
 
-async def test_auto_ack_settles_what_failed_before(engine: Engine, clock: Clock) -> None:
+async def test_auto_ack_settles_messages_that_failed_before(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a", "b", "c")
     await settle(engine, await pop_one(engine, "orders", batch=2), 0, "failed")
     await clock.advance(seconds=2)
@@ -56,7 +56,7 @@ async def test_auto_ack_settles_what_failed_before(engine: Engine, clock: Clock)
     assert await pop(engine, "orders") == []
 
 
-async def test_auto_ack_of_one_group_leaves_the_others(engine: Engine) -> None:
+async def test_auto_ack_of_one_group_leaves_the_others_unchanged(engine: Engine) -> None:
     await push(engine, "orders", "a")
 
     await pop(engine, "orders", group="g", auto_ack=True)

@@ -1,4 +1,4 @@
-"""A search ends where the database has worked long for it, and goes on behind."""
+"""A slow search returns early with a cursor, and the next request continues there."""
 
 from queen.engine.engine import Engine
 from queen.engine.inspect import browse
@@ -18,7 +18,7 @@ async def _search(engine: Engine, start: tuple[int, ...]) -> browse.Page:
     )
 
 
-async def test_a_search_of_a_slow_database_is_short_and_goes_on(engine: Engine) -> None:
+async def test_a_search_of_a_slow_database_ends_early_and_continues(engine: Engine) -> None:
     await push(engine, "orders", "first", *range(999))
     assert (await _search(engine, browse.FROM_THE_TOP)).scanned == 1_000
 

@@ -1,4 +1,4 @@
-"""Options of queues are read by one statement, however many requests need them at once."""
+"""One statement reads the options of queues for all concurrent requests."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ from tests.engine.helpers import delete_queue, item, push, until
 
 
 class Slow:
-    """Holds reads of options back until they are let go, and counts them."""
+    """Delays reads of options until they are released, and counts them."""
 
     def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         self._named = engine.store.queues.named
@@ -55,7 +55,7 @@ async def test_a_thousand_pushes_share_one_read_of_expired_options(
 async def test_options_in_use_are_read_again_before_they_expire(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The refresh begins in the last fifth of a lifetime that does not end during the test.
+    # The refresh begins in the last fifth of the lifetime, which doesn't end during the test.
     async with await Engine.open(dsn, settings=Settings(catalogue_seconds=10_000)) as engine:
         slow = Slow(engine, monkeypatch)
         slow.go.set()
@@ -79,7 +79,7 @@ async def test_options_in_use_are_read_again_before_they_expire(
         assert engine.catalogue._queues["orders"][0] > expires  # pyright: ignore[reportPrivateUsage]
 
 
-async def test_a_read_that_began_before_a_change_is_neither_kept_nor_shared(
+async def test_a_read_that_began_before_a_change_is_neither_cached_nor_shared(
     engine: Engine, slow: Slow
 ) -> None:
     await engine.queues.configure("orders", {"retry_limit": 1})
@@ -109,7 +109,7 @@ async def test_a_queue_created_during_a_shared_read_is_found(engine: Engine, slo
     assert list(await late) == ["orders"]
 
 
-async def test_one_queue_with_options_that_are_not_understood_hides_no_other(
+async def test_one_queue_with_unreadable_options_hides_no_other(
     engine: Engine,
 ) -> None:
     await engine.queues.configure("orders", {})
@@ -129,7 +129,7 @@ async def test_one_queue_with_options_that_are_not_understood_hides_no_other(
         await both
 
 
-async def test_options_as_they_last_were_are_given_at_once(engine: Engine, slow: Slow) -> None:
+async def test_cached_options_are_returned_immediately(engine: Engine, slow: Slow) -> None:
     await engine.queues.configure("orders", {})
     slow.go.set()
     queue = await engine.catalogue.queue("orders")
@@ -142,7 +142,7 @@ async def test_options_as_they_last_were_are_given_at_once(engine: Engine, slow:
 
 
 def cost_of_forgetting(engine: Engine, count: int) -> float:
-    """CPU seconds to forget fifty partitions of so many."""
+    """CPU seconds to forget 50 of `count` partitions."""
     catalogue = Catalogue(engine.store, engine.settings)
     for number in range(count):
         name = ("orders", str(number), 0)
@@ -157,7 +157,7 @@ def cost_of_forgetting(engine: Engine, count: int) -> float:
     return spent
 
 
-async def test_to_forget_a_partition_costs_the_same_however_many_are_known(
+async def test_forgetting_a_partition_costs_the_same_for_any_number_of_partitions(
     engine: Engine,
 ) -> None:
     few = min(cost_of_forgetting(engine, 1_000) for _ in range(5))
@@ -166,7 +166,7 @@ async def test_to_forget_a_partition_costs_the_same_however_many_are_known(
     assert many < 20 * max(few, 1e-5)
 
 
-async def test_a_partition_that_was_made_again_under_its_name_is_kept(engine: Engine) -> None:
+async def test_a_partition_that_was_recreated_under_its_name_is_kept(engine: Engine) -> None:
     await push(engine, "orders", 1)
     name = ("orders", "Default", 0)
     old = engine.catalogue.lane(name)

@@ -1,4 +1,4 @@
-"""A change between ordered and unordered waits for deliveries that are out."""
+"""A change between ordered and unordered waits until all deliveries are settled."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ from tests.engine.helpers import (
 from tests.support.clock import Clock
 
 
-async def test_with_nothing_out_it_holds_at_once(engine: Engine) -> None:
+async def test_without_deliveries_the_change_takes_effect_immediately(engine: Engine) -> None:
     await push(engine, "orders", *range(4))
     await engine.queues.configure("orders", {"ordered": False})
 
@@ -56,7 +56,7 @@ async def test_an_unordered_queue_becomes_ordered_when_its_last_delivery_is_sett
     assert await pop(engine, "orders") == []
 
 
-async def test_what_failed_is_tried_again_before_the_change(engine: Engine, clock: Clock) -> None:
+async def test_failed_messages_are_retried_before_the_change(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a", "b")
     await settle(engine, await pop_one(engine, "orders"), status="failed")
     await engine.queues.configure("orders", {"ordered": False})
@@ -69,7 +69,7 @@ async def test_what_failed_is_tried_again_before_the_change(engine: Engine, cloc
     assert await drain(engine, "orders") == ["b"]
 
 
-async def test_deliveries_of_every_group_are_waited_for(engine: Engine) -> None:
+async def test_the_change_waits_for_the_deliveries_of_every_group(engine: Engine) -> None:
     await push(engine, "orders", "a", "b")
     held = await pop_one(engine, "orders", group="g")
     await engine.queues.configure("orders", {"ordered": False})
@@ -79,7 +79,7 @@ async def test_deliveries_of_every_group_are_waited_for(engine: Engine) -> None:
     assert len(await pop(engine, "orders", group="h")) == 1
 
 
-async def test_who_waits_is_served_after_the_change(engine: Engine) -> None:
+async def test_waiting_pops_are_served_after_the_change(engine: Engine) -> None:
     await push(engine, "orders", "a", "b", "c")
     held = await pop_one(engine, "orders")
     await engine.queues.configure("orders", {"ordered": False})

@@ -1,4 +1,4 @@
-"""An engine that fails to open or to close leaves neither connections nor its buffer open."""
+"""An engine that fails to open or close leaves no connection and no buffer open."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ async def until_disconnected(dsn: str, application: str) -> None:
 
 
 @pytest.mark.parametrize("part", ["appender", "schedules", "replays", "endings", "signals"])
-async def test_a_part_that_fails_to_close_keeps_no_other_open(
+async def test_a_part_that_fails_to_close_does_not_keep_others_open(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     settings = Settings(app_name="closing", file_buffer_dir=str(tmp_path))

@@ -1,4 +1,4 @@
-"""A concurrency limit bounds the deliveries that a group holds at once."""
+"""A concurrency limit bounds the concurrent deliveries of a group."""
 
 import asyncio
 
@@ -26,9 +26,7 @@ async def fill(engine: Engine, *, limit: int, ordered: bool = True) -> None:
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-async def test_a_group_holds_no_more_deliveries_than_the_limit(
-    engine: Engine, ordered: bool
-) -> None:
+async def test_a_group_has_no_more_deliveries_than_the_limit(engine: Engine, ordered: bool) -> None:
     await fill(engine, limit=2, ordered=ordered)
     held = [await pop_one(engine, "orders") for _ in range(2)]
 
@@ -42,14 +40,14 @@ async def test_a_group_holds_no_more_deliveries_than_the_limit(
     assert await pop(engine, "orders") == []
 
 
-async def test_one_pop_of_many_partitions_obeys_the_limit(engine: Engine) -> None:
+async def test_one_pop_of_many_partitions_respects_the_limit(engine: Engine) -> None:
     await fill(engine, limit=4)
 
     assert len(await pop(engine, "orders", batch=100, partitions=100)) == 4
     assert await pop(engine, "orders", batch=100, partitions=100) == []
 
 
-async def test_many_pops_at_once_obey_the_limit(engine: Engine, dsn: str) -> None:
+async def test_concurrent_pops_respect_the_limit(engine: Engine, dsn: str) -> None:
     await fill(engine, limit=3)
     async with await Engine.open(dsn) as other:
         popped = await asyncio.gather(*(pop(each, "orders") for each in (engine, other) * 8))
@@ -57,7 +55,7 @@ async def test_many_pops_at_once_obey_the_limit(engine: Engine, dsn: str) -> Non
     assert sum(map(len, popped)) <= 3
 
 
-async def test_a_message_that_waits_for_its_next_attempt_takes_no_place(engine: Engine) -> None:
+async def test_a_message_that_waits_for_its_next_attempt_uses_no_slot(engine: Engine) -> None:
     await fill(engine, limit=1)
     await settle(engine, await pop_one(engine, "orders"), status="failed")
 
@@ -65,7 +63,7 @@ async def test_a_message_that_waits_for_its_next_attempt_takes_no_place(engine: 
     assert await pop(engine, "orders") == []
 
 
-async def test_an_expired_lease_gives_its_place_back(engine: Engine, clock: Clock) -> None:
+async def test_an_expired_lease_frees_its_slot(engine: Engine, clock: Clock) -> None:
     await fill(engine, limit=1)
     first = await pop_one(engine, "orders")
     await clock.advance(seconds=310)
@@ -76,7 +74,7 @@ async def test_an_expired_lease_gives_its_place_back(engine: Engine, clock: Cloc
     assert await pop(engine, "orders") == []
 
 
-async def test_each_group_has_its_own_places(engine: Engine) -> None:
+async def test_each_group_has_its_own_slots(engine: Engine) -> None:
     await fill(engine, limit=1)
 
     for group in ("g", "h"):
@@ -84,14 +82,14 @@ async def test_each_group_has_its_own_places(engine: Engine) -> None:
         assert await pop(engine, "orders", group=group) == []
 
 
-async def test_an_auto_acked_message_takes_no_place(engine: Engine) -> None:
+async def test_an_auto_acked_message_uses_no_slot(engine: Engine) -> None:
     await fill(engine, limit=1)
 
     for _ in range(3):
         assert len(await pop(engine, "orders", auto_ack=True)) == 1
 
 
-async def test_an_ack_that_frees_a_place_wakes_who_waits(engine: Engine) -> None:
+async def test_an_ack_that_frees_a_slot_wakes_a_waiter(engine: Engine) -> None:
     await fill(engine, limit=1)
     held = await pop_one(engine, "orders")
     waiter = asyncio.create_task(pop_later(engine, "orders", seconds=1.5))
@@ -103,7 +101,7 @@ async def test_an_ack_that_frees_a_place_wakes_who_waits(engine: Engine) -> None
     assert delivery.offsets == [0]
 
 
-async def test_a_limit_in_one_queue_does_not_bind_another(engine: Engine) -> None:
+async def test_a_limit_of_one_queue_does_not_affect_another(engine: Engine) -> None:
     await fill(engine, limit=1)
     await push(engine, "others", "a", partition="one")
     await push(engine, "others", "b", partition="two")

@@ -1,4 +1,4 @@
-"""Configure makes a queue, changes what it names, and refuses what it does not know."""
+"""Configure creates a queue, changes the given options, and rejects unknown ones."""
 
 import asyncio
 from typing import Any
@@ -50,14 +50,14 @@ def options_of(row: Any) -> dict[str, Any]:  # noqa: ANN401
     return {name: row[name] for name in DEFAULTS}
 
 
-async def test_a_queue_is_made_with_the_defaults(engine: Engine) -> None:
+async def test_a_queue_is_created_with_the_defaults(engine: Engine) -> None:
     row = await engine.queues.configure("orders")
 
     assert options_of(row) == DEFAULTS
     assert (row["name"], row["namespace"], row["task"]) == ("orders", "", "")
 
 
-async def test_a_push_makes_a_queue_with_the_same_defaults(engine: Engine) -> None:
+async def test_a_push_creates_a_queue_with_the_same_defaults(engine: Engine) -> None:
     await push(engine, "orders", "a")
 
     (row,) = await engine.store.queues.named(["orders"])
@@ -76,7 +76,7 @@ async def test_an_operator_may_set_other_defaults(dsn: str) -> None:
         ] == 60
 
 
-async def test_merge_keeps_what_it_does_not_name(engine: Engine) -> None:
+async def test_merge_keeps_options_that_are_not_given(engine: Engine) -> None:
     await engine.queues.configure(
         "orders", {"lease_seconds": 60, "retry_limit": 5}, namespace="shop"
     )
@@ -87,7 +87,7 @@ async def test_merge_keeps_what_it_does_not_name(engine: Engine) -> None:
     assert (row["namespace"], row["task"]) == ("shop", "mail")
 
 
-async def test_null_stands_for_the_default(engine: Engine) -> None:
+async def test_null_means_the_default(engine: Engine) -> None:
     await engine.queues.configure("orders", {"lease_seconds": 60, "ordered": False, "max_size": 9})
 
     row = await engine.queues.configure("orders", {"lease_seconds": None, "ordered": None})
@@ -95,7 +95,7 @@ async def test_null_stands_for_the_default(engine: Engine) -> None:
     assert options_of(row) == DEFAULTS | {"max_size": 9}
 
 
-async def test_replace_sets_what_it_does_not_name_to_the_default(engine: Engine) -> None:
+async def test_replace_resets_options_that_are_not_given(engine: Engine) -> None:
     await engine.queues.configure(
         "orders", {"lease_seconds": 60, "retry_limit": 5}, namespace="shop"
     )
@@ -105,7 +105,7 @@ async def test_replace_sets_what_it_does_not_name_to_the_default(engine: Engine)
     assert options_of(row) == DEFAULTS | {"max_size": 10}
 
 
-async def test_an_unknown_option_is_refused_and_makes_nothing(engine: Engine) -> None:
+async def test_an_unknown_option_is_rejected_and_creates_no_queue(engine: Engine) -> None:
     with pytest.raises(InvalidOption):
         await engine.queues.configure("orders", {"leaseTime": 5})
     with pytest.raises(InvalidOption):
@@ -141,7 +141,7 @@ async def test_an_unknown_option_is_refused_and_makes_nothing(engine: Engine) ->
     ],
     ids=str,
 )
-async def test_a_value_that_cannot_be_is_refused_and_changes_nothing(
+async def test_an_invalid_value_is_rejected_and_changes_no_option(
     engine: Engine, options: dict[str, Any]
 ) -> None:
     before = await engine.queues.configure("orders", {"retry_limit": 5})
@@ -153,7 +153,7 @@ async def test_a_value_that_cannot_be_is_refused_and_changes_nothing(
     assert (options_of(row), row["version"]) == (options_of(before), before["version"])
 
 
-async def test_a_version_that_is_not_in_force_is_refused(engine: Engine) -> None:
+async def test_an_outdated_version_is_rejected(engine: Engine) -> None:
     seen = await engine.queues.configure("orders", {"retry_limit": 1})
     newer = await engine.queues.configure("orders", {"retry_limit": 2}, version=seen["version"])
     assert newer["version"] > seen["version"]
@@ -165,7 +165,7 @@ async def test_a_version_that_is_not_in_force_is_refused(engine: Engine) -> None
     assert row["retry_limit"] == 2
 
 
-async def test_of_two_who_saw_the_same_version_one_wins(engine: Engine) -> None:
+async def test_of_two_changes_to_the_same_version_one_wins(engine: Engine) -> None:
     seen = await engine.queues.configure("orders")
 
     outcomes = await asyncio.gather(
@@ -179,7 +179,7 @@ async def test_of_two_who_saw_the_same_version_one_wins(engine: Engine) -> None:
     assert sum(isinstance(each, VersionMismatch) for each in outcomes) == 7
 
 
-async def test_twenty_who_make_a_queue_at_once_make_one(engine: Engine) -> None:
+async def test_twenty_concurrent_creations_create_one_queue(engine: Engine) -> None:
     rows = await asyncio.gather(
         *(engine.queues.configure("orders", {"max_size": 5}) for _ in range(20))
     )
@@ -190,20 +190,20 @@ async def test_twenty_who_make_a_queue_at_once_make_one(engine: Engine) -> None:
 @pytest.mark.parametrize(
     "name", ["", "__x", " x", "x\n", "\0", "\ud800", ".", "x" * 256], ids=range(8)
 )
-async def test_a_queue_has_a_name_that_a_push_would_accept(engine: Engine, name: str) -> None:
+async def test_a_queue_name_follows_the_rules_of_push(engine: Engine, name: str) -> None:
     with pytest.raises(InvalidName):
         await engine.queues.configure(name)
 
 
 @pytest.mark.parametrize("group", ["__x", " x", "x\n", "\0", "\ud800", "x" * 256, ""], ids=range(7))
-async def test_a_group_has_a_name_of_the_same_kind(engine: Engine, group: str) -> None:
+async def test_a_group_name_follows_the_same_rules(engine: Engine, group: str) -> None:
     await engine.queues.configure("orders")
     with pytest.raises(InvalidName):
         await pop(engine, "orders", group=group)
 
 
 @pytest.mark.parametrize("name", ["x\n", "\0", "\ud800", "x" * 256], ids=range(4))
-async def test_namespace_and_task_are_names_too(engine: Engine, name: str) -> None:
+async def test_namespace_and_task_follow_the_same_rules(engine: Engine, name: str) -> None:
     with pytest.raises(InvalidName):
         await engine.queues.configure("orders", namespace=name)
     with pytest.raises(InvalidName):
@@ -211,7 +211,7 @@ async def test_namespace_and_task_are_names_too(engine: Engine, name: str) -> No
 
 
 @pytest.mark.parametrize("option", ["delay_seconds", "window_seconds"])
-async def test_a_shorter_wait_holds_for_partitions_that_wait_already(
+async def test_a_shorter_delay_applies_to_partitions_that_already_wait(
     engine: Engine, clock: Clock, option: str
 ) -> None:
     await engine.queues.configure("orders", {option: 86_400})
@@ -222,7 +222,7 @@ async def test_a_shorter_wait_holds_for_partitions_that_wait_already(
 
     await engine.queues.configure("orders", {option: 60})
     await push(engine, "orders", "new")
-    # A day's wait is cut to what the option says now: that of the old one is over.
+    # The wait of a day is cut to the new value, and the old wait is over.
     taken = await drain(engine, "orders")
     await clock.advance(seconds=60)
     taken += await drain(engine, "orders")
@@ -230,7 +230,9 @@ async def test_a_shorter_wait_holds_for_partitions_that_wait_already(
     assert sorted(taken) == ["elsewhere", "new", "old"]
 
 
-async def test_no_message_comes_early_when_a_wait_is_cut(engine: Engine, clock: Clock) -> None:
+async def test_no_message_is_delivered_early_when_a_wait_is_cut(
+    engine: Engine, clock: Clock
+) -> None:
     await engine.queues.configure("orders", {"window_seconds": 86_400})
     assert await pop(engine, "orders") == []
     await push(engine, "orders", "a")
@@ -243,7 +245,7 @@ async def test_no_message_comes_early_when_a_wait_is_cut(engine: Engine, clock: 
     assert values(await pop(engine, "orders")) == ["a"]
 
 
-async def test_a_rate_limit_that_is_taken_away_holds_nobody(engine: Engine, clock: Clock) -> None:
+async def test_a_removed_rate_limit_delays_no_pop(engine: Engine, clock: Clock) -> None:
     limit = {"rate_max": 1, "rate_ms": 3_600_000, "rate_per": "partition"}
     await engine.queues.configure("orders", limit)
     await push(engine, "orders", "a", "b")
@@ -255,7 +257,7 @@ async def test_a_rate_limit_that_is_taken_away_holds_nobody(engine: Engine, cloc
     assert values(await pop(engine, "orders")) == ["b"]
 
 
-async def test_who_waits_for_a_message_hears_of_a_shorter_delay(engine: Engine) -> None:
+async def test_a_waiting_pop_notices_a_shorter_delay(engine: Engine) -> None:
     await engine.queues.configure("orders", {"delay_seconds": 86_400})
     await push(engine, "orders", "a")
     waiter = asyncio.create_task(pop_later(engine, "orders"))
@@ -266,7 +268,7 @@ async def test_who_waits_for_a_message_hears_of_a_shorter_delay(engine: Engine) 
     assert values(await waiter) == ["a"]
 
 
-async def test_a_cut_of_waits_is_over_a_minute_later(
+async def test_the_mark_of_a_cut_wait_is_cleared_after_a_minute(
     engine: Engine, clock: Clock, dsn: str
 ) -> None:
     await engine.queues.configure("orders", {"delay_seconds": 60})
@@ -298,7 +300,7 @@ async def test_a_queue_is_configured_while_a_producer_pushes(engine: Engine) -> 
     assert len(await drain(engine, "orders")) == 21
 
 
-async def test_more_lanes_than_are_remembered_are_stored(dsn: str) -> None:
+async def test_pushes_to_more_partitions_than_the_cache_holds_are_stored(dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(catalogue_entries=2)) as engine:
         items = [item("orders", each, partition=f"p{each}") for each in range(5)]
         await engine.push(items, producer_id="p", sequence=1)
@@ -306,7 +308,7 @@ async def test_more_lanes_than_are_remembered_are_stored(dsn: str) -> None:
         assert sorted(await drain(engine, "orders")) == [0, 1, 2, 3, 4]
 
 
-async def test_without_auto_create_a_push_makes_no_queue(dsn: str) -> None:
+async def test_without_auto_create_a_push_does_not_create_a_queue(dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(auto_create=False)) as engine:
         await engine.queues.configure("known")
 
@@ -322,8 +324,8 @@ async def test_without_auto_create_a_push_makes_no_queue(dsn: str) -> None:
         assert await drain(engine, "known") == [2]
 
 
-async def test_without_auto_create_a_push_makes_no_queue_anew(dsn: str) -> None:
-    """The options of one that another process deleted are believed for a while."""
+async def test_without_auto_create_a_push_does_not_recreate_a_queue(dsn: str) -> None:
+    """Another process deleted the queue, and this one still caches its options."""
     settings = Settings(auto_create=False, catalogue_seconds=600)
     async with (
         await Engine.open(dsn, settings=settings, is_pooled=True) as engine,

@@ -1,4 +1,4 @@
-"""How the engine connects: for how long, under what name, and to the same server as before."""
+"""How the engine connects: timeouts, application name, and detection of another server."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from tests.support.postgres import Postgres
 
 @contextlib.asynccontextmanager
 async def locked(dsn: str, table: str) -> AsyncGenerator[None]:
-    """All rows of a table are locked by somebody."""
+    """Hold locks on all rows of a table."""
     connection = await asyncpg.connect(dsn)
     try:
         await connection.execute(f"begin; select from {table} for update")
@@ -44,7 +44,7 @@ async def connections(dsn: str, name: str) -> int:
         await connection.close()
 
 
-async def test_connections_bear_the_name_of_the_application(dsn: str) -> None:
+async def test_connections_have_the_name_of_the_application(dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(app_name="shop")) as engine:
         await push(engine, "orders", 1)
 
@@ -56,7 +56,7 @@ async def test_connections_bear_the_name_of_the_application(dsn: str) -> None:
         await until(is_listening)
 
 
-async def test_connections_above_the_first_are_closed_when_unused_so_long(dsn: str) -> None:
+async def test_connections_above_the_first_are_closed_after_the_idle_time(dsn: str) -> None:
     short = Settings(db_idle_timeout_ms=100, app_name="short")
     kept = Settings(db_idle_timeout_ms=0, app_name="kept")
     async with (
@@ -70,18 +70,18 @@ async def test_connections_above_the_first_are_closed_when_unused_so_long(dsn: s
             return await connections(dsn, "short") == 1
 
         await until(are_closed)
-        # The engine itself may have needed one more meanwhile.
+        # The engine itself may have needed one more.
         assert await connections(dsn, "kept") >= 3
 
 
-async def test_connections_of_a_server_are_warm_before_they_are_lent(dsn: str) -> None:
+async def test_connections_of_a_server_are_warmed_before_use(dsn: str) -> None:
     settings = Settings(app_name="warm")
     async with await Engine.open(dsn, settings=settings, connections=4, is_warmed=True) as engine:
         await push(engine, "orders", *range(10))
         database = engine.store.database
 
         async def have_grown() -> bool:
-            # Many more at once than there are connections.
+            # Many more calls than connections.
             await asyncio.gather(*(database.fetch("ack", [], [], [], None) for _ in range(50)))
             return await connections(dsn, "warm") == 4
 
@@ -94,7 +94,7 @@ async def test_connections_of_a_server_are_warm_before_they_are_lent(dsn: str) -
         assert [row["name"] for row in made] == ["orders"]
 
 
-async def test_a_database_that_cannot_be_warmed_is_used_as_it_is(dsn: str) -> None:
+async def test_a_database_that_cannot_be_warmed_is_used_unwarmed(dsn: str) -> None:
     connection = await asyncpg.connect(dsn)
     await connection.execute("drop function queen.warm()")
     await connection.close()
@@ -104,8 +104,8 @@ async def test_a_database_that_cannot_be_warmed_is_used_as_it_is(dsn: str) -> No
         assert await drain(engine, "orders") == [1]
 
 
-async def test_connections_that_cannot_be_warmed_are_lent_all_the_same(dsn: str) -> None:
-    """Else whoever waits for a lock on the first would keep all others waiting too."""
+async def test_connections_that_cannot_be_warmed_are_used_anyway(dsn: str) -> None:
+    """Otherwise a wait for a lock on the first connection would delay all others."""
     connection = await asyncpg.connect(dsn)
     await connection.execute("drop function queen.warm()")
     await connection.close()
@@ -120,7 +120,7 @@ async def test_connections_that_cannot_be_warmed_are_lent_all_the_same(dsn: str)
         await asyncio.gather(*stuck)
 
 
-async def test_a_connection_is_waited_for_no_longer_than_allowed(dsn: str) -> None:
+async def test_waiting_for_a_connection_is_bounded(dsn: str) -> None:
     settings = Settings(db_connection_timeout_ms=200)
     async with await Engine.open(dsn, settings=settings, connections=1) as engine:
         await push(engine, "orders", 1)
@@ -136,7 +136,7 @@ async def test_a_connection_is_waited_for_no_longer_than_allowed(dsn: str) -> No
         await stuck
 
 
-async def test_a_call_takes_no_longer_than_allowed(dsn: str) -> None:
+async def test_the_duration_of_a_call_is_bounded(dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(db_statement_timeout_ms=200)) as engine:
         await push(engine, "orders", 1)
         held = await pop_one(engine, "orders")
@@ -148,7 +148,7 @@ async def test_a_call_takes_no_longer_than_allowed(dsn: str) -> None:
 
 
 @pytest.mark.parametrize(("retries", "calls"), [(0, 1), (2, 3)])
-async def test_a_call_that_was_given_up_is_made_again_so_often(
+async def test_a_failed_call_is_retried_up_to_max_retries(
     dsn: str, retries: int, calls: int
 ) -> None:
     database = await Database.open(dsn, Connecting(max_retries=retries))
@@ -167,7 +167,7 @@ async def test_a_call_that_was_given_up_is_made_again_so_often(
     await database.close()
 
 
-async def test_calls_that_wait_for_a_lock_leave_connections_to_the_others(dsn: str) -> None:
+async def test_calls_that_wait_for_a_lock_leave_connections_to_others(dsn: str) -> None:
     async with await Engine.open(dsn, connections=3) as engine:
         await push(engine, "orders", 1)
         await push(engine, "others", 1)
@@ -182,7 +182,7 @@ async def test_calls_that_wait_for_a_lock_leave_connections_to_the_others(dsn: s
         assert not [each for each in outcomes if isinstance(each, BaseException)]
 
 
-async def test_another_server_under_the_same_name_is_noticed(dsn: str, tmp_path: Path) -> None:
+async def test_another_server_under_the_same_name_is_detected(dsn: str, tmp_path: Path) -> None:
     with Postgres() as other:
         other_dsn = await asyncio.to_thread(other.create_database, urlsplit(dsn).path[1:])
         await migrate(other_dsn)
@@ -200,5 +200,6 @@ async def test_another_server_under_the_same_name_is_noticed(dsn: str, tmp_path:
 
             await until(is_stored)
 
-            # Under the id that "orders" had there is nothing here, and nothing of it is served.
+            # Here, no queue has the id that "orders" had there, and its cached messages are not
+            # served.
             assert await drain(engine, "orders") == [2]

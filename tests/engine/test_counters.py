@@ -1,4 +1,4 @@
-"""What a process counts of its queues, and what it stores of that."""
+"""Counters of a process per queue, and the rows that it stores."""
 
 import time
 from collections.abc import Generator
@@ -22,7 +22,7 @@ async def counted(engine: Engine, metric: Metric, *labels: str) -> float:
 
 
 async def stored(engine: Engine) -> list[Record]:
-    """Flush, and read what is there, per queue and group."""
+    """Flush, and read the stored rows per queue and group."""
     found = engine.counters.rows()
     assert found is not None
     minute, rows = found
@@ -33,7 +33,7 @@ async def stored(engine: Engine) -> list[Record]:
     return await engine.store.database.fetch("queue_totals", minute - day, minute + day, ids)
 
 
-async def test_what_a_message_goes_through_is_counted_once_each(engine: Engine) -> None:
+async def test_each_event_of_a_message_is_counted_once(engine: Engine) -> None:
     await push(engine, "orders", 1, 2, 3)
     delivery = await pop_one(engine, "orders", group="g", batch=3)
     await settle(engine, delivery, 0)
@@ -47,7 +47,7 @@ async def test_what_a_message_goes_through_is_counted_once_each(engine: Engine) 
     assert await counted(engine, telemetry.NACKED, "orders", "g") == 1
 
 
-async def test_a_duplicate_is_counted_apart(engine: Engine) -> None:
+async def test_a_duplicate_is_counted_separately(engine: Engine) -> None:
     await push(engine, "orders", 1, transaction_id="t")
     await push(engine, "orders", 1, transaction_id="t")
 
@@ -55,13 +55,13 @@ async def test_a_duplicate_is_counted_apart(engine: Engine) -> None:
     assert await counted(engine, telemetry.DEDUPLICATED, "orders") == 1
 
 
-async def test_a_scheduled_message_counts_when_it_is_pushed(engine: Engine) -> None:
+async def test_a_scheduled_message_is_counted_at_its_push(engine: Engine) -> None:
     await push(engine, "orders", 1, delay_seconds=60)
 
     assert await counted(engine, telemetry.PUSHED, "orders") == 1
 
 
-async def test_an_expired_lease_and_what_became_of_it_are_counted(
+async def test_an_expired_lease_and_its_consequences_are_counted(
     engine: Engine, clock: Clock
 ) -> None:
     await engine.queues.configure("orders", {"retry_limit": 0, "lease_seconds": 10})
@@ -83,7 +83,7 @@ async def test_auto_acked_messages_are_popped_and_acked(engine: Engine) -> None:
     assert await counted(engine, telemetry.ACKED, "orders", QUEUE_MODE) == 2
 
 
-async def test_a_transaction_counts_what_it_settles_and_pushes(engine: Engine) -> None:
+async def test_the_acks_and_pushes_of_a_transaction_are_counted(engine: Engine) -> None:
     await push(engine, "orders", 1, 2)
     delivery = await pop_one(engine, "orders", group="g", batch=2)
     await engine.transact(
@@ -97,7 +97,7 @@ async def test_a_transaction_counts_what_it_settles_and_pushes(engine: Engine) -
     assert await counted(engine, telemetry.TRANSACTIONS, "applied") == 1
 
 
-async def test_a_refused_lease_is_counted_by_its_verb(engine: Engine) -> None:
+async def test_a_rejected_lease_is_counted_by_its_verb(engine: Engine) -> None:
     await push(engine, "orders", 1)
     delivery = await pop_one(engine, "orders")
     await ack(engine, delivery)
@@ -108,7 +108,7 @@ async def test_a_refused_lease_is_counted_by_its_verb(engine: Engine) -> None:
     assert await counted(engine, telemetry.REFUSED, "extend") == 1
 
 
-async def test_a_pop_that_finds_nothing_is_counted(engine: Engine) -> None:
+async def test_an_empty_pop_is_counted(engine: Engine) -> None:
     await push(engine, "orders", 1)
     await pop(engine, "orders", auto_ack=True)
     await pop(engine, "orders")
@@ -127,7 +127,7 @@ async def test_waiting_and_processing_times_are_per_message(engine: Engine) -> N
     assert of[telemetry.PROCESSING.name] == 3
 
 
-async def test_a_process_that_only_settles_learns_the_names_it_counts_under(
+async def test_a_process_that_only_settles_learns_the_names_for_its_counters(
     engine: Engine, dsn: str
 ) -> None:
     await push(engine, "orders", 1)
@@ -138,11 +138,11 @@ async def test_a_process_that_only_settles_learns_the_names_it_counts_under(
         assert await counted(other, telemetry.ACKED, "orders", "g") == 1
 
 
-async def test_rows_are_absolute_so_that_a_repeat_counts_nothing_twice(engine: Engine) -> None:
+async def test_rows_are_absolute_so_a_repeat_is_not_counted_twice(engine: Engine) -> None:
     await push(engine, "orders", 1, 2)
     found = engine.counters.rows()
     assert found is not None
-    # The answer to this one is lost.
+    # The response to this call is lost.
     await engine.store.database.fetch("count", engine.counters.process, *found)
     await push(engine, "orders", 3)
 
@@ -151,7 +151,7 @@ async def test_rows_are_absolute_so_that_a_repeat_counts_nothing_twice(engine: E
     assert engine.counters.rows() is None
 
 
-async def test_a_minute_has_rows_of_its_own(engine: Engine) -> None:
+async def test_each_minute_has_its_own_rows(engine: Engine) -> None:
     await push(engine, "orders", 1)
     await stored(engine)
     engine.counters.clock_skew += 60
@@ -172,7 +172,7 @@ async def test_the_rows_of_two_processes_add_up(engine: Engine, dsn: str) -> Non
         assert [row["pushed"] for row in await stored(other)] == [2]
 
 
-async def test_what_is_beyond_the_bound_counts_together(engine: Engine) -> None:
+async def test_queues_beyond_the_bound_are_counted_together(engine: Engine) -> None:
     engine.counters._most = 1  # pyright: ignore[reportPrivateUsage]
     await push(engine, "orders", 1)
     await push(engine, "invoices", 1)
@@ -184,7 +184,7 @@ async def test_what_is_beyond_the_bound_counts_together(engine: Engine) -> None:
     assert snapshot.of(telemetry.PUSHED, OTHER) == 2
 
 
-async def test_queues_beyond_the_bound_are_stored_apart_and_shown_together(
+async def test_queues_beyond_the_bound_are_stored_separately_and_shown_together(
     engine: Engine, clock: Clock
 ) -> None:
     counters = engine.counters
@@ -238,7 +238,7 @@ async def test_an_idle_queue_makes_room_for_a_new_one(engine: Engine, clock: Clo
     assert counters.pushed == 3
 
 
-async def test_a_group_that_is_gone_is_asked_for_once(engine: Engine) -> None:
+async def test_a_deleted_group_is_looked_up_once(engine: Engine) -> None:
     engine.counters.count_settled(4711, "acked", 0)
     sent: list[str] = []
 
@@ -254,7 +254,7 @@ async def test_a_group_that_is_gone_is_asked_for_once(engine: Engine) -> None:
     assert sent.count("group_names") == 1
 
 
-async def test_counting_costs_less_than_a_microsecond_a_call(engine: Engine) -> None:
+async def test_counting_takes_less_than_a_microsecond_per_call(engine: Engine) -> None:
     await push(engine, "orders", *range(1_000))
     (delivery,) = await engine.pop(PopRequest(queue="orders", batch=1_000))
     assert delivery.lease is not None
@@ -265,5 +265,5 @@ async def test_counting_costs_less_than_a_microsecond_a_call(engine: Engine) -> 
         engine.counters.count_settled(delivery.group_id, "acked", delivery.lease.claimed_ms, 1_000)
     seconds = (time.thread_time() - started_at) / rounds / 2
 
-    # Some tenfold of what it takes, for machines that are busy.
+    # Ten times the usual time, to allow for busy machines.
     assert seconds < 10e-6

@@ -1,4 +1,4 @@
-"""A damaged segment is reported and set aside; all other messages are delivered."""
+"""A damaged segment is reported and set aside, and all other messages are delivered."""
 
 import asyncio
 import logging
@@ -85,7 +85,7 @@ async def test_a_segment_that_postgresql_cannot_read_does_not_starve_the_others(
     assert (await engine.snapshot()).of(telemetry.DAMAGED, "orders", "__QUEUE_MODE__") == 1
 
 
-async def test_long_polls_are_told_of_damage(dsn: str, engine: Engine) -> None:
+async def test_long_polls_report_damage(dsn: str, engine: Engine) -> None:
     await push(engine, "orders", "a", partition="damaged")
     await damage(dsn, engine, "damaged")
 
@@ -93,9 +93,7 @@ async def test_long_polls_are_told_of_damage(dsn: str, engine: Engine) -> None:
         await pop_later(engine, "orders")
 
 
-async def test_one_damaged_delivery_fails_only_the_request_that_was_given_it(
-    dsn: str, engine: Engine
-) -> None:
+async def test_one_damaged_delivery_fails_only_its_own_request(dsn: str, engine: Engine) -> None:
     await push(engine, "orders", "a", partition="a")
     await push(engine, "orders", "b", partition="b")
     await damage(dsn, engine, "a")
@@ -107,7 +105,7 @@ async def test_one_damaged_delivery_fails_only_the_request_that_was_given_it(
     assert sorted(type(each).__name__ for each in answers) == ["MessagesDamaged", "list"]
 
 
-async def test_an_ordered_partition_stops_at_the_damage_and_skips_nothing(
+async def test_an_ordered_partition_stops_at_the_damage_and_skips_no_message(
     dsn: str, clock: Clock, engine: Engine
 ) -> None:
     for value in range(4):
@@ -124,7 +122,7 @@ async def test_an_ordered_partition_stops_at_the_damage_and_skips_nothing(
         await clock.advance(seconds=61)
 
 
-async def test_an_unordered_queue_delivers_everything_around_the_damage(
+async def test_an_unordered_queue_delivers_all_messages_around_the_damage(
     dsn: str, engine: Engine
 ) -> None:
     await engine.queues.configure("jobs", {"ordered": False})
@@ -189,7 +187,7 @@ async def test_damage_is_logged_and_counted(
     assert snapshot.of(telemetry.DAMAGED, "orders", "billing") == 1
 
 
-async def test_auto_ack_names_the_damage_and_delivers_the_rest(dsn: str, engine: Engine) -> None:
+async def test_auto_ack_reports_the_damage_and_delivers_the_rest(dsn: str, engine: Engine) -> None:
     for value in range(3):
         await push(engine, "orders", value)
     await damage(dsn, engine, "Default", base=1)

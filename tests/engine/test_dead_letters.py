@@ -1,4 +1,4 @@
-"""A message that gave up is kept with its own copy, and can be delivered again."""
+"""A dead letter keeps its own copy of the message, and can be redriven."""
 
 import pytest
 
@@ -25,13 +25,13 @@ ONE_ATTEMPT = {"retry_limit": 0}
 
 
 async def give_up(engine: Engine, queue: str, group: str | None = None) -> int:
-    """Let the next message of a queue fail for good; answers the id of its dead letter."""
+    """Dead-letter the next message of a queue, and return the ID of the dead letter."""
     answer = await settle(engine, await pop_one(engine, queue, group=group), status="dlq")
     assert answer.dlq
     return (await dead_letters(engine, queue))[-1]["id"]
 
 
-async def test_after_its_last_attempt_a_message_is_a_dead_letter(
+async def test_a_message_becomes_a_dead_letter_after_its_last_attempt(
     engine: Engine, clock: Clock
 ) -> None:
     await engine.queues.configure("orders", {"retry_limit": 2})
@@ -52,7 +52,7 @@ async def test_after_its_last_attempt_a_message_is_a_dead_letter(
     assert letter["extras"] == b'{"transactionId":"t","headers":{"h":"v"}}'
 
 
-async def test_expiries_lead_there_as_well(engine: Engine, clock: Clock) -> None:
+async def test_expired_leases_lead_to_a_dead_letter_too(engine: Engine, clock: Clock) -> None:
     await engine.queues.configure("orders", {"retry_limit": 1})
     await push(engine, "orders", "a", "b")
     for _ in range(2):
@@ -64,7 +64,7 @@ async def test_expiries_lead_there_as_well(engine: Engine, clock: Clock) -> None
     assert (letter["payload"], letter["attempts"], letter["reason"]) == (b'"a"', 2, "expired")
 
 
-async def test_a_pop_that_finds_the_head_dead_gives_what_is_behind_it(
+async def test_a_pop_that_dead_letters_the_head_returns_the_messages_behind_it(
     engine: Engine, clock: Clock
 ) -> None:
     await engine.queues.configure("orders", ONE_ATTEMPT)
@@ -76,7 +76,9 @@ async def test_a_pop_that_finds_the_head_dead_gives_what_is_behind_it(
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-async def test_the_rest_of_the_batch_goes_on_without_blame(engine: Engine, ordered: bool) -> None:
+async def test_the_rest_of_the_batch_is_redelivered_without_a_counted_attempt(
+    engine: Engine, ordered: bool
+) -> None:
     await engine.queues.configure("orders", ONE_ATTEMPT | {"ordered": ordered})
     await push(engine, "orders", *range(3))
     batch = await pop_one(engine, "orders", batch=3)
@@ -132,7 +134,7 @@ async def test_a_queue_without_dead_letters_drops_them(
     assert await dead_letters(engine, "orders") == []
 
 
-async def test_a_dropped_message_is_not_answered_as_a_dead_letter(engine: Engine) -> None:
+async def test_a_dropped_message_is_not_reported_as_a_dead_letter(engine: Engine) -> None:
     await engine.queues.configure("orders", ONE_ATTEMPT | {"dead_letter": False})
     await push(engine, "orders", "a")
 
@@ -141,7 +143,7 @@ async def test_a_dropped_message_is_not_answered_as_a_dead_letter(engine: Engine
     assert (answer.success, answer.dlq, answer.retry_at) == (True, False, None)
 
 
-async def test_a_redriven_message_comes_to_its_group_alone_with_attempts_from_one(
+async def test_a_redriven_message_goes_only_to_its_group_from_attempt_1(
     engine: Engine,
 ) -> None:
     await push(engine, "orders", "a", transaction_id="t", trace_id="trace", headers={"k": "v"})
@@ -179,7 +181,7 @@ async def test_a_redriven_message_can_fail_again(engine: Engine, clock: Clock) -
     assert (letter["payload"], letter["attempts"], letter["error"]) == (b'"a"', 2, "again")
 
 
-async def test_on_an_ordered_queue_a_redriven_message_waits_for_the_holder(
+async def test_on_an_ordered_queue_a_redriven_message_waits_for_the_lease(
     engine: Engine,
 ) -> None:
     await push(engine, "orders", "a", "b", "c")
@@ -198,7 +200,7 @@ async def test_on_an_ordered_queue_a_redriven_message_waits_for_the_holder(
     assert await drain(engine, "orders") == ["c"]
 
 
-async def test_several_redriven_messages_come_one_after_the_other(engine: Engine) -> None:
+async def test_several_redriven_messages_are_delivered_one_after_the_other(engine: Engine) -> None:
     await push(engine, "orders", "a", "b", "c")
     ids = [await give_up(engine, "orders") for _ in range(2)]
 
@@ -211,7 +213,7 @@ async def test_several_redriven_messages_come_one_after_the_other(engine: Engine
         await ack(engine, delivery)
 
 
-async def test_on_an_unordered_queue_redriven_messages_wait_for_nobody(engine: Engine) -> None:
+async def test_on_an_unordered_queue_redriven_messages_do_not_wait(engine: Engine) -> None:
     await engine.queues.configure("jobs", {"ordered": False})
     await push(engine, "jobs", "a", "b", "c")
     ids = [await give_up(engine, "jobs") for _ in range(2)]
@@ -223,7 +225,7 @@ async def test_on_an_unordered_queue_redriven_messages_wait_for_nobody(engine: E
     assert (values(held), values(again)) == (["c"], ["a", "b"])
 
 
-async def test_a_redrive_of_what_is_not_there_answers_nothing(engine: Engine) -> None:
+async def test_a_redrive_without_a_dead_letter_returns_no_message(engine: Engine) -> None:
     await push(engine, "orders", "a")
     letter_id = await give_up(engine, "orders")
     await engine.dead_letters.redrive([letter_id])
@@ -243,11 +245,9 @@ async def test_dead_letters_are_listed_in_pages(engine: Engine) -> None:
     assert [each["id"] for each in (*first, *rest)] == ids
 
 
-async def test_a_redrive_to_a_partition_that_was_removed_makes_it_anew(
-    dsn: str, engine: Engine
-) -> None:
+async def test_a_redrive_recreates_a_removed_partition(dsn: str, engine: Engine) -> None:
     await engine.queues.configure("target")
-    await push(engine, "target", "before", partition="p")  # So this process knows the partition.
+    await push(engine, "target", "before", partition="p")  # This process caches the partition.
     async with await Engine.open(dsn) as other:
         await delete_queue(other, "target")
         await other.queues.configure("target")
@@ -263,7 +263,7 @@ async def test_a_redrive_to_a_partition_that_was_removed_makes_it_anew(
     assert values(await pop_one(engine, "target")) == ["again"]
 
 
-async def test_a_count_looks_at_the_newest_and_says_how_many(engine: Engine) -> None:
+async def test_a_count_covers_the_newest_dead_letters_and_returns_how_many(engine: Engine) -> None:
     await push(engine, "orders", *range(3))
     newest = [await give_up(engine, "orders", group) for group in ("g", "g", "h")][-1]
     letters, of_g = engine.store.dead_letters, LetterFilter(group="g")

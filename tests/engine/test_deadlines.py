@@ -1,4 +1,4 @@
-"""Every statement that messages wait for has the short deadline."""
+"""All statements on the path of a message have the short deadline."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,11 +14,11 @@ from queen.wire.messages import Acknowledgment
 from tests.engine.helpers import ack, extend, item, lease, message, pop, pop_one, push, settle
 
 BACKGROUND = {"due_schedules"}
-"""Sent by the engine's own tasks: no message waits for them."""
+"""Sent by background tasks, not on the path of a message."""
 
 
 def record(engine: Engine) -> set[str]:
-    """The names of all statements that the engine sends from now on."""
+    """The names of all statements that the engine sends after this call."""
     sent: set[str] = set()
 
     @contextmanager
@@ -68,7 +68,7 @@ def named(delivery: Delivery, at: int, **fields: Any) -> Acknowledgment:  # noqa
     )
 
 
-async def test_all_statements_of_the_hot_verbs_are_marked(engine: Engine) -> None:
+async def test_all_statements_of_the_hot_verbs_have_the_short_deadline(engine: Engine) -> None:
     sent = record(engine)
 
     await use_the_hot_verbs(engine)
@@ -77,7 +77,7 @@ async def test_all_statements_of_the_hot_verbs_are_marked(engine: Engine) -> Non
     assert sent - sql.HOT - BACKGROUND == set()
 
 
-def test_all_statements_on_messages_and_their_twins_are_marked() -> None:
+def test_all_statements_on_messages_and_their_variants_have_the_short_deadline() -> None:
     twins = {name for name in sql.CALLS if name.removesuffix("_keeping") in sql.HOT}
 
     assert {"ack_keeping", "nack_keeping", "transact_keeping"} <= twins
@@ -85,7 +85,7 @@ def test_all_statements_on_messages_and_their_twins_are_marked() -> None:
     assert {"advance", "fire", "subscribe", "fill", *sql.BATCHED} <= sql.HOT
 
 
-def test_a_hot_call_is_given_up_long_before_any_other() -> None:
+def test_a_hot_call_times_out_long_before_any_other() -> None:
     how = Connecting()
 
     assert {how.deadline_seconds(call) for call in sql.HOT} == {how.silence_seconds}

@@ -10,7 +10,7 @@ from tests.engine.helpers import ack, drain, item, message, pop, pop_one, purge,
 from tests.support.clock import Clock
 
 
-async def test_a_known_transaction_id_is_answered_with_the_first_message(engine: Engine) -> None:
+async def test_a_known_transaction_id_returns_the_first_message(engine: Engine) -> None:
     await push(engine, "orders", "filler")
     (first,) = await push(engine, "orders", "a", transaction_id="t")
     (again,) = await push(engine, "orders", "changed", transaction_id="t")
@@ -21,7 +21,7 @@ async def test_a_known_transaction_id_is_answered_with_the_first_message(engine:
     assert await drain(engine, "orders") == ["filler", "a"]
 
 
-async def test_a_transaction_id_counts_per_partition_and_queue(engine: Engine) -> None:
+async def test_a_transaction_id_is_unique_per_partition_and_queue(engine: Engine) -> None:
     for queue, partition in (("orders", "one"), ("orders", "two"), ("others", "one")):
         (answer,) = await push(engine, queue, "a", partition=partition, transaction_id="t")
         assert (answer.status, answer.offset) == ("queued", 0)
@@ -60,7 +60,7 @@ async def test_duplicates_inside_one_flush_are_stored_once(engine: Engine) -> No
     assert len(await drain(engine, "orders")) == 5
 
 
-async def test_known_and_new_in_one_request_keep_their_answers_apart(engine: Engine) -> None:
+async def test_known_and_new_items_in_one_request_get_their_own_results(engine: Engine) -> None:
     await push(engine, "orders", "a", transaction_id="t")
 
     answers = await engine.push(
@@ -81,7 +81,7 @@ async def test_known_and_new_in_one_request_keep_their_answers_apart(engine: Eng
     assert await drain(engine, "orders") == ["a", "x", "b", "y"]
 
 
-async def test_two_processes_agree_on_the_first(engine: Engine, dsn: str) -> None:
+async def test_two_processes_agree_on_the_first_message(engine: Engine, dsn: str) -> None:
     async with await Engine.open(dsn) as other:
         answers = await asyncio.gather(
             *(push(each, "orders", "a", transaction_id="t") for each in (engine, other) * 10)
@@ -106,7 +106,9 @@ async def test_the_window_outlives_ack_and_purge(engine: Engine, clock: Clock) -
 
 
 @pytest.mark.parametrize("seconds", [60, 3600, 86_400, 604_800, 2_678_400])
-async def test_after_the_window_it_is_new_again(engine: Engine, clock: Clock, seconds: int) -> None:
+async def test_after_the_window_the_transaction_id_is_new_again(
+    engine: Engine, clock: Clock, seconds: int
+) -> None:
     await engine.queues.configure("orders", {"dedup_seconds": seconds})
     await push(engine, "orders", "a", transaction_id="t")
     await clock.advance(seconds=seconds - 1)
@@ -121,7 +123,7 @@ async def test_after_the_window_it_is_new_again(engine: Engine, clock: Clock, se
     assert (again.status, again.offset) == ("duplicate", 1)
 
 
-async def test_a_window_of_zero_means_no_dedup(engine: Engine) -> None:
+async def test_a_window_of_zero_disables_dedup(engine: Engine) -> None:
     await engine.queues.configure("orders", {"dedup_seconds": 0})
     first = await push(engine, "orders", "a", transaction_id="t")
     second = await push(engine, "orders", "b", transaction_id="t")
@@ -130,7 +132,7 @@ async def test_a_window_of_zero_means_no_dedup(engine: Engine) -> None:
     assert {each.status for each in (*first, *second)} == {"queued"}
 
 
-async def test_a_window_of_zero_holds_inside_one_request_too(engine: Engine) -> None:
+async def test_a_window_of_zero_disables_dedup_within_one_request_too(engine: Engine) -> None:
     await engine.queues.configure("orders", {"dedup_seconds": 0})
 
     answers = await push(engine, "orders", "a", "b", transaction_id="t")
@@ -140,7 +142,7 @@ async def test_a_window_of_zero_holds_inside_one_request_too(engine: Engine) -> 
 
 
 @pytest.mark.parametrize(("before", "after"), [(86_400, 60), (60, 86_400), (3600, 604_800)])
-async def test_a_changed_window_still_knows_what_it_knew(
+async def test_a_changed_window_keeps_the_known_transaction_ids(
     engine: Engine, clock: Clock, before: int, after: int
 ) -> None:
     await engine.queues.configure("orders", {"dedup_seconds": before})
@@ -196,7 +198,7 @@ async def test_scheduled_duplicates_inside_one_flush_are_stored_once(
     assert len(await drain(engine, "orders")) == 1
 
 
-async def test_without_a_transaction_id_of_its_own_a_message_has_its_id(engine: Engine) -> None:
+async def test_a_message_without_a_transaction_id_uses_its_id(engine: Engine) -> None:
     (first,) = await push(engine, "orders", "a")
     (second,) = await push(engine, "orders", "a")
 
@@ -206,14 +208,14 @@ async def test_without_a_transaction_id_of_its_own_a_message_has_its_id(engine: 
     assert [each.transaction_id for each in delivery.messages()] == [first.id, second.id]
 
 
-async def test_a_transaction_id_comes_back_with_its_message(engine: Engine) -> None:
+async def test_a_transaction_id_is_returned_with_its_message(engine: Engine) -> None:
     await push(engine, "orders", "a", transaction_id="żółw 🐢")
     delivery = await pop_one(engine, "orders")
 
     assert (message(delivery, 0).transaction_id, values(delivery)) == ("żółw 🐢", ["a"])
 
 
-async def test_a_known_transaction_id_stays_known_whatever_the_window_was_in_between(
+async def test_a_known_transaction_id_stays_known_through_changes_of_the_window(
     engine: Engine, clock: Clock
 ) -> None:
     await engine.queues.configure("orders", {"dedup_seconds": 86_400})
@@ -233,7 +235,7 @@ async def test_many_copies_of_a_known_transaction_id_are_all_duplicates(engine: 
     assert {(each.status, each.id) for each in answers} == {("duplicate", first.id)}
 
 
-async def test_many_retries_at_once_harm_nobody_in_their_flush(engine: Engine) -> None:
+async def test_many_concurrent_retries_do_not_affect_their_flush(engine: Engine) -> None:
     await push(engine, "orders", 0, transaction_id="known")
     await engine.push([item("orders", 0, partition=f"p{each}") for each in range(3)])
 
@@ -246,7 +248,7 @@ async def test_many_retries_at_once_harm_nobody_in_their_flush(engine: Engine) -
     assert statuses == ["duplicate"] * 30 + ["queued"] * 3
 
 
-async def test_a_queue_that_will_not_remember_takes_all_of_its_first_push(dsn: str) -> None:
+async def test_without_dedup_all_items_of_the_first_push_are_stored(dsn: str) -> None:
     async with await Engine.open(dsn, defaults={"dedup_seconds": 0}) as engine:
         answers = await push(engine, "orders", 1, 2, transaction_id="t")
 
@@ -254,7 +256,7 @@ async def test_a_queue_that_will_not_remember_takes_all_of_its_first_push(dsn: s
         assert await drain(engine, "orders") == [1, 2]
 
 
-async def test_answers_with_many_duplicates_are_made_in_linear_time(engine: Engine) -> None:
+async def test_results_with_many_duplicates_are_built_in_linear_time(engine: Engine) -> None:
     count = 8_000
     known = [item("orders", each, transaction_id=f"t{each}") for each in range(0, count, 2)]
     await engine.push(known)
@@ -266,6 +268,6 @@ async def test_answers_with_many_duplicates_are_made_in_linear_time(engine: Engi
     offsets = [each.offset for each in result]
     took = time.thread_time() - begun
 
-    # The duplicates name 0 … 3999; what is new stands behind them.
+    # The duplicates have offsets 0 … 3999, and the new messages follow them.
     assert offsets == [each // 2 + each % 2 * (count // 2) for each in range(count)]
     assert took < 0.5

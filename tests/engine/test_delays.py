@@ -1,4 +1,4 @@
-"""A message is never delivered before its time: by its queue's delay, or by its own."""
+"""A message is never delivered before the delay of its queue or its own delay ends."""
 
 from datetime import timedelta
 
@@ -9,7 +9,7 @@ from tests.engine.helpers import drain, item, message, pop, pop_one, push, settl
 from tests.support.clock import Clock
 
 
-async def test_a_delayed_queue_holds_every_message_back(engine: Engine, clock: Clock) -> None:
+async def test_a_delayed_queue_delays_every_message(engine: Engine, clock: Clock) -> None:
     await engine.queues.configure("orders", {"delay_seconds": 60})
     await push(engine, "orders", "a")
     await clock.advance(seconds=30)
@@ -23,7 +23,9 @@ async def test_a_delayed_queue_holds_every_message_back(engine: Engine, clock: C
     assert await drain(engine, "orders") == ["b"]
 
 
-async def test_the_delay_holds_for_a_group_that_comes_later(engine: Engine, clock: Clock) -> None:
+async def test_the_delay_applies_to_a_group_that_is_created_later(
+    engine: Engine, clock: Clock
+) -> None:
     await engine.queues.configure("orders", {"delay_seconds": 60})
     await push(engine, "orders", "a")
     await clock.advance(seconds=59)
@@ -35,7 +37,7 @@ async def test_the_delay_holds_for_a_group_that_comes_later(engine: Engine, cloc
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-async def test_a_message_has_a_delay_of_its_own(
+async def test_a_message_may_have_its_own_delay(
     engine: Engine, clock: Clock, ordered: bool
 ) -> None:
     await engine.queues.configure("orders", {"ordered": ordered})
@@ -52,7 +54,7 @@ async def test_a_message_has_a_delay_of_its_own(
     assert (values(late), late.offsets, late.attempt) == (["later"], [1], 1)
 
 
-async def test_a_message_is_available_at_an_instant(engine: Engine, clock: Clock) -> None:
+async def test_a_message_is_available_from_its_timestamp(engine: Engine, clock: Clock) -> None:
     instant = await clock.now() + timedelta(hours=2)
     await push(engine, "orders", "a", available_at=instant)
 
@@ -62,14 +64,14 @@ async def test_a_message_is_available_at_an_instant(engine: Engine, clock: Clock
     assert values(await pop_one(engine, "orders")) == ["a"]
 
 
-async def test_an_instant_that_has_passed_is_now(engine: Engine, clock: Clock) -> None:
+async def test_a_past_timestamp_means_now(engine: Engine, clock: Clock) -> None:
     past = await clock.now() - timedelta(hours=2)
     await push(engine, "orders", "a", available_at=past)
 
     assert values(await pop_one(engine, "orders")) == ["a"]
 
 
-async def test_scheduled_messages_take_their_places_in_the_order_in_which_they_are_due(
+async def test_scheduled_messages_get_offsets_in_the_order_in_which_they_are_due(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", "third", delay_seconds=30)
@@ -89,7 +91,7 @@ async def test_a_time_to_live_does_not_change_that_order(engine: Engine, clock: 
     assert await drain(engine, "orders") == ["first", "second", "third"]
 
 
-async def test_a_scheduled_message_comes_with_all_that_belongs_to_it(
+async def test_a_scheduled_message_is_delivered_with_all_its_fields(
     engine: Engine, clock: Clock
 ) -> None:
     await push(
@@ -123,7 +125,7 @@ async def test_every_group_gets_a_scheduled_message_once(engine: Engine, clock: 
     assert await drain(engine, "orders", group="g") == []
 
 
-async def test_a_held_back_message_has_a_transaction_id_from_the_start(
+async def test_a_delayed_message_has_a_transaction_id_from_the_start(
     engine: Engine, clock: Clock
 ) -> None:
     (named,) = await push(engine, "orders", "a", delay_seconds=5, transaction_id="mine")
@@ -136,7 +138,7 @@ async def test_a_held_back_message_has_a_transaction_id_from_the_start(
     assert message(delivery, 1).transaction_id == held.transaction_id
 
 
-async def test_a_delay_is_bounded_and_given_once(engine: Engine, clock: Clock) -> None:
+async def test_a_delay_is_bounded_and_excludes_a_timestamp(engine: Engine, clock: Clock) -> None:
     far = await clock.now() + timedelta(days=366)
     soon = await clock.now() + timedelta(seconds=5)
 
@@ -155,7 +157,7 @@ async def test_a_delay_is_bounded_and_given_once(engine: Engine, clock: Clock) -
     assert await drain(engine, "orders") == ["f"]
 
 
-async def test_a_failure_of_a_message_that_was_delayed_waits_for_its_backoff_alone(
+async def test_a_failed_message_that_was_delayed_waits_only_for_its_backoff(
     engine: Engine, clock: Clock
 ) -> None:
     await engine.queues.configure("orders", {"delay_seconds": 60})

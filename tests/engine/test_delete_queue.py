@@ -1,4 +1,4 @@
-"""A deleted queue is gone at once, and a push of its name makes a new one."""
+"""A deleted queue is removed immediately, and a push to its name creates a new one."""
 
 import asyncio
 
@@ -35,7 +35,7 @@ async def test_a_deleted_queue_is_not_found(engine: Engine) -> None:
         await delete_queue(engine, "orders")
 
 
-async def test_a_push_makes_a_new_queue_from_the_start(engine: Engine) -> None:
+async def test_a_push_creates_a_new_queue_from_the_start(engine: Engine) -> None:
     await engine.queues.configure("orders", {"ordered": False, "retry_limit": 9})
     (old,) = await push(engine, "orders", "old", transaction_id="t")
     await drain(engine, "orders", group="g")
@@ -50,7 +50,7 @@ async def test_a_push_makes_a_new_queue_from_the_start(engine: Engine) -> None:
     assert (row["ordered"], row["retry_limit"]) == (True, 3)
 
 
-async def test_the_new_queue_is_popped_at_once(engine: Engine) -> None:
+async def test_the_new_queue_is_popped_immediately(engine: Engine) -> None:
     await push(engine, "orders", "old")
     await drain(engine, "orders")
     await delete_queue(engine, "orders")
@@ -69,7 +69,7 @@ async def test_leases_are_lost_with_the_queue(engine: Engine) -> None:
         await ack(engine, held)
 
 
-async def test_a_process_that_remembers_the_old_queue_recovers(engine: Engine, dsn: str) -> None:
+async def test_a_process_that_caches_the_old_queue_recovers(engine: Engine, dsn: str) -> None:
     async with await Engine.open(dsn) as other:
         await other.push([item("orders", n, partition=str(n)) for n in range(3)])
         await drain(other, "orders")
@@ -84,7 +84,7 @@ async def test_a_process_that_remembers_the_old_queue_recovers(engine: Engine, d
         assert sorted(await drain(other, "orders", group="g")) == [0, 1, 2]
 
 
-async def test_a_process_that_remembers_the_old_queue_finds_none(engine: Engine, dsn: str) -> None:
+async def test_a_process_that_caches_the_old_queue_gets_not_found(engine: Engine, dsn: str) -> None:
     async with await Engine.open(dsn) as other:
         await push(other, "orders", "a")
         await drain(other, "orders")
@@ -94,7 +94,7 @@ async def test_a_process_that_remembers_the_old_queue_finds_none(engine: Engine,
             await pop(other, "orders")
 
 
-async def test_a_process_that_remembers_the_old_queue_pops_the_new_one(
+async def test_a_process_that_caches_the_old_queue_pops_the_new_one(
     engine: Engine, dsn: str
 ) -> None:
     async with await Engine.open(dsn) as other:
@@ -106,7 +106,7 @@ async def test_a_process_that_remembers_the_old_queue_pops_the_new_one(
         assert values(await pop_one(other, "orders")) == ["new"]
 
 
-async def test_who_waited_on_the_old_queue_is_served_by_the_new_one(engine: Engine) -> None:
+async def test_a_waiter_on_the_old_queue_is_served_by_the_new_one(engine: Engine) -> None:
     await push(engine, "orders", "old")
     await drain(engine, "orders")
     waiter = asyncio.create_task(pop_later(engine, "orders"))
@@ -118,7 +118,7 @@ async def test_who_waited_on_the_old_queue_is_served_by_the_new_one(engine: Engi
     assert values(await waiter) == ["new"]
 
 
-async def test_other_queues_stay(engine: Engine) -> None:
+async def test_other_queues_stay_unchanged(engine: Engine) -> None:
     await push(engine, "orders", "a")
     await push(engine, "others", "b")
 
@@ -127,7 +127,7 @@ async def test_other_queues_stay(engine: Engine) -> None:
     assert await drain(engine, "others") == ["b"]
 
 
-async def test_no_row_of_the_old_queue_is_left(engine: Engine, dsn: str) -> None:
+async def test_all_rows_of_the_old_queue_are_removed(engine: Engine, dsn: str) -> None:
     await push(engine, "orders", "a", "b")
     await push(engine, "orders", "c", delay_seconds=10)
     await pop_one(engine, "orders", group="g")

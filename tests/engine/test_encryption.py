@@ -1,4 +1,4 @@
-"""An encrypted queue: sealed wherever it is stored, and as it was pushed wherever it is read."""
+"""An encrypted queue stores ciphertext everywhere, and returns payloads as they were pushed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -52,7 +52,7 @@ async def rows(dsn: str, query: str, *arguments: Any) -> list[Any]:  # noqa: ANN
 
 
 async def assert_sealed(dsn: str) -> None:
-    """No table holds the canary, and something sealed is there."""
+    """Check that no table contains the canary, and that encrypted data exists."""
     names = await rows(
         dsn,
         "select oid::regclass as name from pg_class"
@@ -68,7 +68,7 @@ async def assert_sealed(dsn: str) -> None:
         assert not found, name
 
 
-async def test_what_was_pushed_is_popped_and_stored_nowhere_in_plain(
+async def test_pushed_messages_are_popped_and_stored_only_encrypted(
     dsn: str, engine: Engine
 ) -> None:
     await push(engine, "orders", CANARY, {"n": 2}, transaction_id=None)
@@ -84,7 +84,7 @@ async def test_what_was_pushed_is_popped_and_stored_nowhere_in_plain(
     await assert_sealed(dsn)
 
 
-async def test_the_cache_gives_what_was_pushed(engine: Engine) -> None:
+async def test_the_cache_returns_payloads_as_pushed(engine: Engine) -> None:
     await push(engine, "orders", CANARY, headers={"a": CANARY})
     misses = engine.cache.misses
     delivery = await pop_one(engine, "orders")
@@ -93,7 +93,7 @@ async def test_the_cache_gives_what_was_pushed(engine: Engine) -> None:
     assert engine.cache.misses == misses
 
 
-async def test_without_a_key_a_push_is_refused_and_others_are_stored(
+async def test_without_a_key_a_push_is_rejected_and_others_are_stored(
     dsn: str, engine: Engine
 ) -> None:
     async with await Engine.open(dsn) as keyless:
@@ -110,7 +110,7 @@ async def test_without_a_key_a_push_is_refused_and_others_are_stored(
     assert await pop(engine, "orders") == []
 
 
-async def test_without_a_key_a_pop_says_so_and_takes_nothing(dsn: str, engine: Engine) -> None:
+async def test_without_a_key_a_pop_fails_and_leases_no_message(dsn: str, engine: Engine) -> None:
     await push(engine, "orders", CANARY)
     async with await Engine.open(dsn) as keyless:
         for auto_ack in (False, True):
@@ -120,7 +120,7 @@ async def test_without_a_key_a_pop_says_so_and_takes_nothing(dsn: str, engine: E
     assert (values(delivery), delivery.attempt) == ([CANARY], 1)
 
 
-async def test_an_auto_ack_takes_nothing_that_cannot_be_opened_once_the_option_is_off(
+async def test_an_auto_ack_takes_no_undecryptable_message_after_the_option_is_off(
     dsn: str, engine: Engine
 ) -> None:
     await push(engine, "orders", CANARY)
@@ -132,7 +132,7 @@ async def test_an_auto_ack_takes_nothing_that_cannot_be_opened_once_the_option_i
     assert await pop(engine, "orders") == []
 
 
-async def test_a_pop_that_cannot_open_hurts_no_other_of_its_search(
+async def test_a_pop_that_cannot_decrypt_does_not_fail_others_of_its_search(
     dsn: str, engine: Engine
 ) -> None:
     await push(engine, "orders", 1, partition="a")
@@ -149,7 +149,7 @@ async def test_a_pop_that_cannot_open_hurts_no_other_of_its_search(
     assert sorted(type(each).__name__ for each in answers) == ["EncryptionUnavailable", "list"]
 
 
-async def test_the_option_concerns_what_comes(dsn: str, engine: Engine) -> None:
+async def test_the_option_applies_to_later_pushes(dsn: str, engine: Engine) -> None:
     await engine.queues.configure("orders", {"encrypted": False})
     await push(engine, "orders", 1)
     await engine.queues.configure("orders", {"encrypted": True})
@@ -166,12 +166,12 @@ async def test_the_option_concerns_what_comes(dsn: str, engine: Engine) -> None:
     assert await drain(engine, "orders") == [1, 2, 3]
 
 
-async def test_a_process_that_has_not_heard_of_the_option_stores_nothing_in_plain(
+async def test_a_process_that_has_not_seen_the_option_stores_only_ciphertext(
     dsn: str, engine: Engine
 ) -> None:
     await engine.queues.configure("late", {})
     await push(engine, "late", 1)
-    # Behind its back: nobody is told.
+    # Changed directly in the table, without a notification.
     await rows(dsn, "update queen.queues set encrypted = true where name = 'late'")
     await push(engine, "late", CANARY)
     await push(engine, "late", CANARY, delay_seconds=60)
@@ -180,7 +180,7 @@ async def test_a_process_that_has_not_heard_of_the_option_stores_nothing_in_plai
     assert await drain(engine, "late") == [1, CANARY, CANARY]
 
 
-async def test_a_transaction_seals_and_opens(dsn: str, engine: Engine) -> None:
+async def test_a_transaction_encrypts_and_decrypts(dsn: str, engine: Engine) -> None:
     await push(engine, "orders", CANARY)
     delivery = await pop_one(engine, "orders")
     await engine.queues.configure("done", {"encrypted": True})
@@ -192,7 +192,7 @@ async def test_a_transaction_seals_and_opens(dsn: str, engine: Engine) -> None:
     await assert_sealed(dsn)
 
 
-async def test_a_dead_letter_and_its_redrive_stay_sealed(dsn: str, engine: Engine) -> None:
+async def test_a_dead_letter_and_its_redrive_stay_encrypted(dsn: str, engine: Engine) -> None:
     await engine.queues.configure("orders", {"retry_limit": 0})
     await push(engine, "orders", 0, CANARY, headers={"a": CANARY})
     delivery = await pop_one(engine, "orders", batch=2)
@@ -208,7 +208,9 @@ async def test_a_dead_letter_and_its_redrive_stay_sealed(dsn: str, engine: Engin
     assert next(again.messages()).headers == {"a": CANARY}
 
 
-async def test_a_message_given_up_unread_is_a_sealed_dead_letter(dsn: str, engine: Engine) -> None:
+async def test_a_message_that_is_dead_lettered_unread_stays_encrypted(
+    dsn: str, engine: Engine
+) -> None:
     await push(engine, "orders", CANARY)
     await pop(engine, "orders", group="g", batch=1, subscription_mode="all")
     (partition,) = await rows(dsn, "select id from queen.partitions")
@@ -218,7 +220,7 @@ async def test_a_message_given_up_unread_is_a_sealed_dead_letter(dsn: str, engin
     await assert_sealed(dsn)
 
 
-async def test_a_lease_that_ends_for_the_last_time_buries_sealed(
+async def test_a_last_expired_lease_dead_letters_the_message_encrypted(
     dsn: str, clock: Clock, engine: Engine
 ) -> None:
     await engine.queues.configure("orders", {"retry_limit": 0, "lease_seconds": 10})
@@ -231,7 +233,9 @@ async def test_a_lease_that_ends_for_the_last_time_buries_sealed(
     await assert_sealed(dsn)
 
 
-async def test_a_redrive_to_another_queue_is_sealed_for_that(dsn: str, engine: Engine) -> None:
+async def test_a_redrive_to_another_queue_is_encrypted_for_that_queue(
+    dsn: str, engine: Engine
+) -> None:
     await engine.queues.configure("elsewhere", {"encrypted": True})
     await engine.queues.configure("open")
     for queue in ("elsewhere", "open"):
@@ -254,7 +258,7 @@ async def test_a_redrive_to_another_queue_is_sealed_for_that(dsn: str, engine: E
     }
 
 
-async def test_a_scheduled_message_is_sealed_before_and_after_it_is_due(
+async def test_a_scheduled_message_is_encrypted_before_and_after_it_is_due(
     dsn: str, clock: Clock, engine: Engine
 ) -> None:
     await engine.queues.configure("orders", {"encrypted": False})
@@ -269,7 +273,7 @@ async def test_a_scheduled_message_is_sealed_before_and_after_it_is_due(
     await assert_sealed(dsn)
 
 
-async def test_browse_opens(engine: Engine) -> None:
+async def test_browse_decrypts(engine: Engine) -> None:
     await push(engine, "orders", 1, CANARY, headers={"a": CANARY})
     queue_id = (await engine.queues.one("orders"))["id"]
     page = await browse.browse(
@@ -285,7 +289,7 @@ async def test_browse_opens(engine: Engine) -> None:
     assert found.extra.headers == {"a": CANARY}
 
 
-async def test_an_erased_message_leaves_its_neighbours_sealed(dsn: str, engine: Engine) -> None:
+async def test_an_erased_message_leaves_its_neighbours_encrypted(dsn: str, engine: Engine) -> None:
     await push(engine, "orders", 1, 2, 3, headers={"a": CANARY}, trace_id="r")
     (partition,) = await rows(dsn, "select id from queen.partitions")
     await engine.redact(partition["id"], 1, by="me")
@@ -293,7 +297,7 @@ async def test_an_erased_message_leaves_its_neighbours_sealed(dsn: str, engine: 
     await assert_sealed(dsn)
 
 
-async def test_the_outbox_is_sealed_when_it_is_moved(dsn: str, engine: Engine) -> None:
+async def test_outbox_messages_are_encrypted_when_they_are_moved(dsn: str, engine: Engine) -> None:
     await rows(dsn, "select queen.enqueue('orders', to_json($1::text))", CANARY)
     assert values(await pop_later(engine, "orders")) == [CANARY]
 
@@ -319,7 +323,7 @@ async def test_an_outbox_message_without_its_key_waits_and_lets_others_pass(
 
 
 @pytest.mark.parametrize("destination", ["another partition", "another queue"])
-async def test_ciphertext_that_was_moved_does_not_open(
+async def test_moved_ciphertext_does_not_decrypt(
     dsn: str, engine: Engine, destination: str
 ) -> None:
     await engine.queues.configure("others", {"encrypted": True})
@@ -337,7 +341,7 @@ async def test_ciphertext_that_was_moved_does_not_open(
         await pop(engine, queue, partition="b")
 
 
-async def test_a_partition_that_was_given_to_another_queue_does_not_open(
+async def test_a_partition_that_was_moved_to_another_queue_does_not_decrypt(
     dsn: str, engine: Engine
 ) -> None:
     await engine.queues.configure("others", {})
@@ -354,7 +358,7 @@ async def test_a_partition_that_was_given_to_another_queue_does_not_open(
         await pop(engine, "others", batch=2)
 
 
-async def test_a_data_key_serves_a_day(dsn: str, clock: Clock, engine: Engine) -> None:
+async def test_a_data_key_is_used_for_a_day(dsn: str, clock: Clock, engine: Engine) -> None:
     await push(engine, "orders", 1)
     await clock.advance(seconds=86_401)
     async with await Engine.open(dsn, settings=KEYED) as other:
@@ -365,7 +369,7 @@ async def test_a_data_key_serves_a_day(dsn: str, clock: Clock, engine: Engine) -
     assert await drain(engine, "orders") == [1, 2, 3]
 
 
-async def test_a_data_key_serves_no_more_than_its_uses(
+async def test_a_data_key_has_a_maximum_number_of_uses(
     dsn: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("queen.engine.encryption.sealer._USES", 2)
@@ -388,7 +392,7 @@ async def test_processes_share_a_data_key(dsn: str, engine: Engine) -> None:
     assert key["uses"] >= 10
 
 
-async def test_a_deleted_queue_takes_its_keys_along(dsn: str, engine: Engine) -> None:
+async def test_deleting_a_queue_deletes_its_keys(dsn: str, engine: Engine) -> None:
     await push(engine, "orders", CANARY)
     await delete_queue(engine, "orders")
     assert not await rows(dsn, "select 1 from queen.data_keys")
@@ -403,8 +407,10 @@ async def _rewrap(engine: Engine) -> int:
     return total
 
 
-async def test_a_rotation_under_load_loses_nothing(dsn: str, engine: Engine) -> None:
-    """Old and new servers push and pop while data keys are wrapped anew; then the old key goes."""
+async def test_a_rotation_under_load_loses_no_message(dsn: str, engine: Engine) -> None:
+    """
+    Old and new servers push and pop while the data keys are rewrapped. Then the old key is removed.
+    """
     for name in range(5):
         await engine.queues.configure(f"q{name}", {"encrypted": True})
         await push(engine, f"q{name}", -1)
@@ -432,8 +438,10 @@ async def test_a_rotation_under_load_loses_nothing(dsn: str, engine: Engine) -> 
     assert sorted(found) == sorted([-1] * 5 + list(range(sent)))
 
 
-async def test_another_history_is_not_sealed_with_keys_of_the_old(dsn: str, engine: Engine) -> None:
-    """A failover that lost the newest data key: what is sealed from then on can be opened."""
+async def test_another_history_is_not_encrypted_with_keys_of_the_old_one(
+    dsn: str, engine: Engine
+) -> None:
+    """After a failover that lost the newest data key, new messages can be decrypted."""
     await push(engine, "orders", 1)
     await rows(dsn, "delete from queen.data_keys")
     await rows(dsn, "delete from queen.segments")

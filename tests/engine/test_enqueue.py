@@ -1,4 +1,4 @@
-"""`queen.enqueue`: a message in the application's own transaction, pushed once that commits."""
+"""`queen.enqueue` stores a message in the application's transaction, and pushes it after commit."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ async def application(dsn: str) -> "AsyncGenerator[Connection]":
 
 @pytest.fixture
 async def slow(dsn: str) -> "AsyncGenerator[Connection]":
-    """Another application's, whose transaction stays open for long."""
+    """A connection of another application, whose transaction stays open."""
     connection = await asyncpg.connect(dsn)
     yield connection
     await connection.close()
@@ -41,7 +41,7 @@ async def enqueue(connection: "Connection", payload: object, partition: str = "D
 
 
 async def take(engine: Engine, count: int) -> list[Any]:
-    """As many messages as asked for, in the order in which they are delivered."""
+    """The first `count` messages, in delivery order."""
     got: list[Any] = []
     async with asyncio.timeout(10):
         while len(got) < count:
@@ -60,7 +60,7 @@ async def is_asleep(connection: "Connection") -> bool:
     return not await connection.fetchval("select is_awake from queen.appender")
 
 
-async def test_what_a_transaction_enqueued_comes_when_it_commits(
+async def test_an_enqueued_message_is_delivered_after_the_commit(
     engine: Engine, application: "Connection"
 ) -> None:
     await engine.queues.configure("orders")
@@ -72,7 +72,9 @@ async def test_what_a_transaction_enqueued_comes_when_it_commits(
     await until(lambda: nothing_is_left(application))
 
 
-async def test_a_payload_arrives_byte_for_byte(engine: Engine, application: "Connection") -> None:
+async def test_a_payload_is_delivered_byte_for_byte(
+    engine: Engine, application: "Connection"
+) -> None:
     await engine.queues.configure("orders")
     text = '{"z": 123456789012345678901234567890,  "a":null,"u":"\\u0000é"}'
     await application.execute("select queen.enqueue('orders', $1)", text)
@@ -82,7 +84,9 @@ async def test_a_payload_arrives_byte_for_byte(engine: Engine, application: "Con
     assert bytes(delivery.payloads()[0]).decode() == text
 
 
-async def test_what_is_rolled_back_never_comes(engine: Engine, application: "Connection") -> None:
+async def test_a_rolled_back_message_is_never_delivered(
+    engine: Engine, application: "Connection"
+) -> None:
     await engine.queues.configure("orders")
     transaction = application.transaction()
     await transaction.start()
@@ -94,7 +98,7 @@ async def test_what_is_rolled_back_never_comes(engine: Engine, application: "Con
     await until(lambda: nothing_is_left(application))
 
 
-async def test_a_transaction_that_stays_open_holds_up_nobody(
+async def test_a_transaction_that_stays_open_delays_no_other(
     engine: Engine, application: "Connection", slow: "Connection"
 ) -> None:
     await engine.queues.configure("orders")
@@ -109,13 +113,13 @@ async def test_a_transaction_that_stays_open_holds_up_nobody(
     assert await take(engine, 1) == ["first put down"]
 
 
-async def test_a_transaction_that_outlasts_the_appender_is_not_left_lying(
+async def test_a_transaction_that_outlasts_the_appender_is_moved(
     engine: Engine,
     application: "Connection",
     slow: "Connection",
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It saw that the appender was awake, so it told nobody."""
+    """The appender was awake when it enqueued, so it sent no notification."""
     monkeypatch.setattr("queen.engine.sources.outbox._AWAKE_SECONDS", 0.05)
     await engine.queues.configure("orders")
     await enqueue(application, 1)
@@ -130,10 +134,10 @@ async def test_a_transaction_that_outlasts_the_appender_is_not_left_lying(
     assert await take(engine, 1) == [2]
 
 
-async def test_who_goes_to_sleep_waits_for_all_that_have_a_number(
+async def test_going_to_sleep_waits_for_all_transactions_with_an_id(
     engine: Engine, application: "Connection", slow: "Connection"
 ) -> None:
-    """Also for one whose number comes right after the last that ended."""
+    """Including one whose ID directly follows the last one that ended."""
     transaction, ended = slow.transaction(), application.transaction()
     await ended.start()
     await application.execute("select pg_current_xact_id()")
@@ -149,13 +153,13 @@ async def test_who_goes_to_sleep_waits_for_all_that_have_a_number(
     assert await outbox.open_xid() >= next_xid
 
 
-async def test_a_transaction_that_is_open_for_long_is_looked_for_now_and_then(
+async def test_a_long_transaction_is_polled_only_now_and_then(
     engine: Engine,
     application: "Connection",
     slow: "Connection",
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Anybody's, of any database of the cluster; and what comes meanwhile does not wait for it."""
+    """It may belong to any database of the cluster. Later messages do not wait for it."""
     monkeypatch.setattr("queen.engine.sources.outbox._AWAKE_SECONDS", 0.05)
     await engine.queues.configure("orders")
     transaction = slow.transaction()
@@ -179,7 +183,7 @@ async def test_a_transaction_that_is_open_for_long_is_looked_for_now_and_then(
     began = time.monotonic()
     await until(has_looked, seconds=30)
 
-    assert time.monotonic() - began > 0.3  # Not every five milliseconds.
+    assert time.monotonic() - began > 0.3  # Not every 5 ms.
     await enqueue(application, 2)
     assert await take(engine, 1) == [2]
     await transaction.rollback()
@@ -221,7 +225,7 @@ async def test_a_known_transaction_id_is_stored_once(
     assert await application.fetchval("select sum(message_count) from queen.segments") == 2
 
 
-async def test_a_full_queue_and_a_schema_do_not_lose_what_was_committed(
+async def test_a_full_queue_or_a_schema_does_not_lose_committed_messages(
     engine: Engine, application: "Connection"
 ) -> None:
     await engine.queues.configure("orders", {"max_size": 1, "schema": {"type": "integer"}})
@@ -231,7 +235,7 @@ async def test_a_full_queue_and_a_schema_do_not_lose_what_was_committed(
     assert await take(engine, 3) == [1, 2, "three"]
 
 
-async def test_what_cannot_be_pushed_is_set_aside_with_its_reason(
+async def test_a_message_that_cannot_be_pushed_is_set_aside_with_its_reason(
     engine: Engine, application: "Connection"
 ) -> None:
     await engine.queues.configure("orders")
@@ -243,10 +247,10 @@ async def test_what_cannot_be_pushed_is_set_aside_with_its_reason(
     assert "unordered" in row["error"]
 
 
-async def test_a_name_that_only_a_server_refuses_keeps_no_other_message(
+async def test_a_name_that_only_a_server_rejects_blocks_no_other_message(
     engine: Engine, application: "Connection"
 ) -> None:
-    """SQL takes it: what it strips is spaces, not all that is white."""
+    """SQL accepts it because it strips only spaces, not all white space."""
     await engine.queues.configure("orders")
     async with application.transaction():
         await application.execute("select queen.enqueue($1, '1')", "\u00a0orders")
@@ -257,7 +261,9 @@ async def test_a_name_that_only_a_server_refuses_keeps_no_other_message(
     assert "outer spaces" in row["error"]
 
 
-async def test_more_than_a_request_may_have_is_moved(dsn: str, application: "Connection") -> None:
+async def test_more_messages_than_a_request_allows_are_moved(
+    dsn: str, application: "Connection"
+) -> None:
     async with await Engine.open(dsn, settings=Settings(max_items=10)) as engine:
         await engine.queues.configure("orders")
         async with application.transaction():
@@ -267,10 +273,12 @@ async def test_more_than_a_request_may_have_is_moved(dsn: str, application: "Con
         assert await take(engine, 25) == list(range(25))
 
 
-async def test_what_another_process_moved_leaves_nothing_lying(
+async def test_messages_that_another_process_moved_block_no_others(
     dsn: str, application: "Connection", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It moved the first of two after both were read here, so nothing of this step was done."""
+    """
+    The other process moved the first of two after this one read both, so this step was rolled back.
+    """
     async with application.transaction():
         await enqueue(application, "of the other")
         await enqueue(application, "left")
@@ -290,10 +298,10 @@ async def test_what_another_process_moved_leaves_nothing_lying(
         assert await take(engine, 2) == ["left", "later"]
 
 
-async def test_what_is_put_down_after_a_commit_comes_after_it(
+async def test_a_message_enqueued_after_a_commit_is_delivered_after_it(
     dsn: str, application: "Connection", slow: "Connection"
 ) -> None:
-    """Whichever transaction had its number first: one may have waited for the other's lock."""
+    """The order of transaction IDs does not matter: one may have waited for a lock of the other."""
     await application.execute("create table orders (id integer)")
     transaction = slow.transaction()
     await transaction.start()
@@ -307,7 +315,7 @@ async def test_what_is_put_down_after_a_commit_comes_after_it(
         assert await take(engine, 2) == ["first", "second"]
 
 
-async def test_a_delay_is_kept(engine: Engine, application: "Connection") -> None:
+async def test_a_delay_is_respected(engine: Engine, application: "Connection") -> None:
     await engine.queues.configure("orders")
     await application.execute("select queen.enqueue('orders', '1', delay_seconds => 0.5)")
     begun = asyncio.get_running_loop().time()
@@ -327,7 +335,7 @@ async def test_a_delay_is_kept(engine: Engine, application: "Connection") -> Non
         "'x', '1', partition => ''",
     ],
 )
-async def test_a_name_that_cannot_be_is_refused_at_once(
+async def test_an_invalid_name_is_rejected_immediately(
     engine: Engine, application: "Connection", call: str
 ) -> None:
     with pytest.raises(asyncpg.PostgresError) as refused:
@@ -335,13 +343,15 @@ async def test_a_name_that_cannot_be_is_refused_at_once(
     assert refused.value.sqlstate == "QN015"
 
 
-async def test_a_payload_that_is_not_json_is_refused_at_once(application: "Connection") -> None:
+async def test_a_payload_that_is_not_json_is_rejected_immediately(
+    application: "Connection",
+) -> None:
     with pytest.raises(asyncpg.InvalidTextRepresentationError):
         await application.execute("select queen.enqueue('orders', '{')")
 
 
-async def test_a_process_ends_while_something_is_put_down(dsn: str) -> None:
-    """The call to look and the end come in one turn of the loop."""
+async def test_a_process_closes_while_a_message_is_enqueued(dsn: str) -> None:
+    """The wake-up and the close happen in one iteration of the event loop."""
     for _ in range(5):
         engine = await Engine.open(dsn)
         engine.appender.wake()
@@ -349,7 +359,7 @@ async def test_a_process_ends_while_something_is_put_down(dsn: str) -> None:
             await engine.close()
 
 
-async def test_an_old_transaction_is_looked_for_ever_less_often(
+async def test_an_old_transaction_is_polled_less_and_less_often(
     engine: Engine,
     application: "Connection",
     slow: "Connection",
@@ -359,7 +369,7 @@ async def test_an_old_transaction_is_looked_for_ever_less_often(
     until_woken = engine.appender.until_woken
 
     async def note(seconds: float) -> None:
-        if seconds <= 2.0:  # The poll behind the notification takes longer.
+        if seconds <= 2.0:  # The safety poll waits longer.
             pauses.append(seconds)
             seconds = 0.0
         await until_woken(seconds)

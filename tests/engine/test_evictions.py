@@ -1,4 +1,4 @@
-"""What waits longer than its queue allows becomes a dead letter, and is never handed out."""
+"""Messages that wait longer than their queue allows become dead letters, and are not delivered."""
 
 import pytest
 
@@ -17,7 +17,7 @@ async def upkeep(engine: Engine) -> Upkeep:
 
 
 async def sweep(upkeep: Upkeep) -> None:
-    """Let the duties that are due be done, whatever number of runs that takes."""
+    """Run the background tasks that are due until they are done."""
     while await upkeep.look():
         pass
 
@@ -29,7 +29,9 @@ async def letters(engine: Engine) -> list[tuple[str, int, str, bytes]]:
     )
 
 
-async def test_a_pop_gives_nothing_that_has_waited_too_long(engine: Engine, clock: Clock) -> None:
+async def test_a_pop_returns_no_message_that_has_waited_too_long(
+    engine: Engine, clock: Clock
+) -> None:
     await engine.queues.configure("orders", OPTIONS)
     await push(engine, "orders", "a", "b")
     await clock.advance(seconds=59)
@@ -41,7 +43,7 @@ async def test_a_pop_gives_nothing_that_has_waited_too_long(engine: Engine, cloc
     assert engine.counters.groups[1].evicted == 2
 
 
-async def test_each_group_loses_what_it_had_not_claimed(
+async def test_each_group_loses_the_messages_that_it_had_not_claimed(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", OPTIONS)
@@ -56,14 +58,14 @@ async def test_each_group_loses_what_it_had_not_claimed(
         ("ahead", 4),
         *(("behind", offset) for offset in range(1, 5)),
     ]
-    # What is claimed is its consumer's, whatever its age.
+    # A claimed message stays with its consumer at any age.
     assert await ack(engine, held) == 1
     await push(engine, "orders", "new")
     assert await drain(engine, "orders", group="ahead") == ["new"]
     assert await drain(engine, "orders", group="behind") == ["new"]
 
 
-async def test_what_waits_for_its_next_attempt_is_not_evicted(
+async def test_messages_that_wait_for_their_next_attempt_are_not_evicted(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", OPTIONS)
@@ -76,7 +78,7 @@ async def test_what_waits_for_its_next_attempt_is_not_evicted(
     assert await letters(engine) == []
 
 
-async def test_waiting_counts_from_when_the_message_is_available(
+async def test_the_wait_counts_from_when_the_message_is_available(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", {**OPTIONS, "delay_seconds": 100})
@@ -107,7 +109,7 @@ async def test_a_queue_without_dead_letters_drops_and_counts(
     assert await drain(engine, "orders", group="g") == []
 
 
-async def test_a_group_that_comes_later_is_evicted_for_too(
+async def test_eviction_covers_a_group_that_is_created_later(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", OPTIONS)
@@ -117,7 +119,7 @@ async def test_a_group_that_comes_later_is_evicted_for_too(
     await clock.advance(seconds=61)
     await sweep(upkeep)
 
-    # It asks for one partition alone, and never again.
+    # It pops from only one partition, once.
     await pop(engine, "orders", group="later", partition="none")
     await clock.advance(seconds=2)
     await sweep(upkeep)
@@ -129,7 +131,7 @@ async def test_a_group_that_comes_later_is_evicted_for_too(
     ]
 
 
-async def test_what_a_seek_brings_back_is_evicted_again_without_a_second_letter(
+async def test_messages_that_a_seek_brings_back_are_evicted_without_a_second_dead_letter(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", OPTIONS)
@@ -147,7 +149,7 @@ async def test_what_a_seek_brings_back_is_evicted_again_without_a_second_letter(
     assert [each[:3] for each in await letters(engine)] == [("g", 0, "evicted")]
 
 
-async def test_a_redriven_message_is_given_whatever_its_age(
+async def test_a_redriven_message_is_delivered_at_any_age(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", OPTIONS)
@@ -162,7 +164,7 @@ async def test_a_redriven_message_is_given_whatever_its_age(
     assert values(await pop_one(engine, "orders", group="g")) == ["a"]
 
 
-async def test_a_message_whose_time_to_live_was_over_first_is_no_dead_letter(
+async def test_a_message_whose_time_to_live_ended_first_is_not_dead_lettered(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", OPTIONS)

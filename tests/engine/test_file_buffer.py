@@ -1,4 +1,4 @@
-"""What is answered as buffered is on disk, whole; what is not is refused, and never stored."""
+"""A push that is confirmed as buffered is completely on disk. A rejected push is never stored."""
 
 import asyncio
 import errno
@@ -40,7 +40,7 @@ def a_push(name: str, size_bytes: int = 10) -> BufferedPush:
 
 
 def names(folder: BufferFolder) -> list[str]:
-    """The transactionIds of all that is whole in all files, by number."""
+    """The transactionIds of all complete records in all files, by file number."""
     found: list[tuple[int, str]] = []
     for each in folder.files():
         with each.path.open("rb") as file:
@@ -53,11 +53,11 @@ def names(folder: BufferFolder) -> list[str]:
 
 
 async def outcomes(buffer: FileBuffer, *pushes: BufferedPush) -> list[BaseException | bool]:
-    """What became of pushes that came together."""
+    """The outcomes of concurrent pushes."""
     return await asyncio.gather(*map(buffer.append, pushes), return_exceptions=True)
 
 
-def test_delay_and_life_of_a_message_go_on_while_it_is_buffered() -> None:
+def test_delay_and_time_to_live_count_while_a_message_is_buffered() -> None:
     item = BufferedItem("orders", "Default", b"1", "t", delay_seconds=30, ttl_seconds=60)
 
     early, late = item.item(20), item.item(100)
@@ -80,7 +80,7 @@ async def test_many_requests_share_one_fsync(
 
     monkeypatch.setattr(os, "fsync", counted)
     await buffer.append(a_push("first"))
-    # The header of the file, the folder that names it, the record.
+    # The file header, its directory entry, and the record.
     assert len(synced) == 3
     assert set(await outcomes(buffer, *(a_push(f"{n}") for n in range(100)))) == {True}
     assert len(synced) <= 5
@@ -98,7 +98,7 @@ async def test_short_writes_are_continued(
     assert names(buffer.folder) == ["long"]
 
 
-async def test_an_fsync_that_fails_refuses_and_the_file_is_not_written_again(
+async def test_after_a_failed_fsync_the_push_is_rejected_and_the_file_is_not_reused(
     buffer: FileBuffer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await buffer.append(a_push("before"))
@@ -122,7 +122,7 @@ async def test_an_fsync_that_fails_refuses_and_the_file_is_not_written_again(
     assert len(buffer.folder.files()) == 2
 
 
-async def test_a_folder_that_cannot_be_synced_refuses(
+async def test_a_directory_that_cannot_be_synced_rejects_pushes(
     buffer: FileBuffer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing() -> None:
@@ -135,7 +135,7 @@ async def test_a_folder_that_cannot_be_synced_refuses(
     assert (buffer.folder.files(), buffer.folder.is_closed) == ([], False)
 
 
-async def test_a_disk_without_room_refuses_what_does_not_fit_and_takes_what_does(
+async def test_a_full_disk_rejects_pushes_that_do_not_fit_and_accepts_those_that_do(
     buffer: FileBuffer,
 ) -> None:
     await buffer.append(a_push("first"))
@@ -154,7 +154,7 @@ async def test_a_disk_without_room_refuses_what_does_not_fit_and_takes_what_does
     assert names(buffer.folder) == ["first", "small", "other", "last"]
 
 
-async def test_no_more_than_allowed_is_taken(tmp_path: Path) -> None:
+async def test_the_buffer_has_a_maximum_size(tmp_path: Path) -> None:
     settings = Settings(file_buffer_dir=str(tmp_path), file_buffer_max_bytes=1_000)
     buffer = FileBuffer.open(settings)
     assert buffer is not None
@@ -166,7 +166,7 @@ async def test_no_more_than_allowed_is_taken(tmp_path: Path) -> None:
     await buffer.close()
 
 
-async def test_what_a_process_left_behind_closes_the_gate_of_the_next(
+async def test_files_of_an_earlier_process_close_the_gate(
     buffer: FileBuffer, tmp_path: Path
 ) -> None:
     await buffer.append(a_push("a"))
@@ -200,7 +200,7 @@ async def test_more_files_than_a_process_may_open_are_read_in_order(tmp_path: Pa
     assert [push.items[0].transaction_id for push in pushes if push] == list(map(str, range(60)))
 
 
-async def test_a_failed_request_that_is_damaged_stays_and_keeps_no_other(
+async def test_a_damaged_failed_request_stays_and_blocks_no_other(
     buffer: FileBuffer,
 ) -> None:
     for number, name in enumerate(("damaged", "whole"), 1):
@@ -213,7 +213,7 @@ async def test_a_failed_request_that_is_damaged_stays_and_keeps_no_other(
     assert names(buffer.folder) == ["whole"]
 
 
-async def test_a_failed_request_without_its_key_stays_and_keeps_no_other(
+async def test_a_failed_request_without_its_key_stays_and_blocks_no_other(
     buffer: FileBuffer,
 ) -> None:
     sealed = encode_push(a_push("a"), Keyring({"lost": bytes(32)}))
@@ -224,7 +224,7 @@ async def test_a_failed_request_without_its_key_stays_and_keeps_no_other(
     assert [path.stem for path in buffer.folder.failed()] == ["a"]
 
 
-async def test_files_are_cut_by_their_number_of_messages(tmp_path: Path) -> None:
+async def test_a_file_has_a_maximum_number_of_messages(tmp_path: Path) -> None:
     settings = Settings(file_buffer_dir=str(tmp_path), file_buffer_events_per_file=2)
     buffer = FileBuffer.open(settings)
     assert buffer is not None
@@ -260,7 +260,7 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a file system needs root")
-def test_a_disk_that_is_full_answers_nothing_that_it_has_not(tmp_path: Path) -> None:
+def test_a_full_disk_confirms_only_what_it_has(tmp_path: Path) -> None:
     command = f'mount -t tmpfs -o size=64k none {tmp_path} && exec "$@"'
     run = [sys.executable, "-c", _ON_A_SMALL_DISK, str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": f"{SOURCE}:{SOURCE.parent}"}
@@ -276,13 +276,13 @@ def test_a_disk_that_is_full_answers_nothing_that_it_has_not(tmp_path: Path) -> 
 
 
 class Disk:
-    """Lets calls of the operating system fail, each from its next call on."""
+    """Makes system calls fail, each from its next call on."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._patches = monkeypatch
 
     def fail(self, call: str, error: int, *, after_bytes: int | None = None) -> None:
-        """``after_bytes``: a write puts so much of its data on disk before it fails."""
+        """``after_bytes``: a write puts this number of bytes on disk before it fails."""
         write = os.write
 
         def failing(file: int, argument: object = None) -> int:
@@ -303,7 +303,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     [("write", errno.ENOSPC), ("write", errno.EIO), ("fsync", errno.EIO)],
 )
 @pytest.mark.parametrize("undoing", ["ftruncate", "fsync"])
-async def test_a_record_that_cannot_be_taken_back_is_answered_as_unknown(
+async def test_a_record_that_cannot_be_removed_is_reported_as_unknown(
     buffer: FileBuffer,
     disk: Disk,
     monkeypatch: pytest.MonkeyPatch,
@@ -318,7 +318,7 @@ async def test_a_record_that_cannot_be_taken_back_is_answered_as_unknown(
     monkeypatch.undo()
 
     assert [type(each) for each in answers] == [OutcomeUnknown] * 2
-    # It may be stored, so the gate stays closed until that is done, and nothing is there twice.
+    # It may be on disk, so the gate stays closed until the replay, and no record is stored twice.
     assert buffer.folder.is_closed
     await buffer.append(a_push("after"))
     left = names(buffer.folder)
@@ -350,7 +350,7 @@ async def test_an_unknown_first_record_closes_the_gate(
     assert buffer.folder.state.size_bytes == sum(each.size_bytes for each in buffer.folder.files())
 
 
-async def test_what_was_refused_is_gone_when_the_process_dies_at_once(
+async def test_a_rejected_push_is_gone_if_the_process_dies_immediately(
     buffer: FileBuffer, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await buffer.append(a_push("before"))
@@ -377,12 +377,12 @@ for number in range(300_000):
 """
 
 
-async def test_a_gate_that_stays_closed_is_seen_closed_by_other_processes(
+async def test_other_processes_see_a_closed_gate_as_closed(
     buffer: FileBuffer,
 ) -> None:
-    """Seen open for a moment, it would let a push overtake what is buffered."""
+    """If it appeared open for a moment, a push could overtake buffered ones."""
     await buffer.append(a_push("a"))
-    writer = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs meanwhile
+    writer = subprocess.Popen(  # noqa: ASYNC220 - no other task runs
         [sys.executable, "-c", _WRITES_STATE, str(buffer.folder.path)],
         env={**os.environ, "PYTHONPATH": str(SOURCE)},
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""A group has a position of its own, from a start that is set when it is first used."""
+"""A group has its own position, and its start is set when it is first used."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ async def test_each_group_sees_every_message(engine: Engine) -> None:
     assert await drain(engine, "orders", group="shipping") == ["a", "b", "c"]
 
 
-async def test_groups_hold_and_fail_without_each_other(engine: Engine, clock: Clock) -> None:
+async def test_groups_lease_and_fail_independently(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a", "b")
     billing = await pop_one(engine, "orders", group="billing")
     shipping = await pop_one(engine, "orders", group="shipping")
@@ -55,7 +55,7 @@ async def test_the_reserved_name_means_queue_mode(engine: Engine) -> None:
     assert values(await pop_one(engine, "orders", group="__QUEUE_MODE__")) == ["b"]
 
 
-async def test_a_group_that_wants_all_starts_at_the_beginning(engine: Engine) -> None:
+async def test_a_group_with_mode_all_starts_at_the_beginning(engine: Engine) -> None:
     await push(engine, "orders", "a", partition="one")
     await push(engine, "orders", "b", partition="two")
 
@@ -64,7 +64,7 @@ async def test_a_group_that_wants_all_starts_at_the_beginning(engine: Engine) ->
     assert sorted(taken) == ["a", "b"]
 
 
-async def test_a_group_that_wants_the_new_gets_what_is_pushed_after_its_first_use(
+async def test_a_group_with_mode_new_gets_messages_pushed_after_its_first_use(
     engine: Engine,
 ) -> None:
     await push(engine, "orders", "old", partition="one")
@@ -77,7 +77,7 @@ async def test_a_group_that_wants_the_new_gets_what_is_pushed_after_its_first_us
     assert taken == ["new", "in a new partition"]
 
 
-async def test_a_group_starts_at_a_time(engine: Engine, clock: Clock) -> None:
+async def test_a_group_starts_at_a_timestamp(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a")
     await clock.advance(seconds=60)
     start = await clock.now()
@@ -100,7 +100,7 @@ async def test_a_group_cannot_start_in_the_future(engine: Engine, clock: Clock) 
     assert values(await pop_one(engine, "orders", group="g")) == ["new"]
 
 
-async def test_another_start_than_the_group_was_made_with_is_refused(
+async def test_a_start_that_differs_from_the_stored_one_is_rejected(
     engine: Engine, clock: Clock
 ) -> None:
     start = await clock.now()
@@ -118,7 +118,7 @@ async def test_another_start_than_the_group_was_made_with_is_refused(
         await pop(engine, "orders", group="time", subscription_from=later)
 
 
-async def test_the_same_start_again_or_none_is_no_conflict(engine: Engine, clock: Clock) -> None:
+async def test_the_same_start_or_no_start_is_accepted(engine: Engine, clock: Clock) -> None:
     start = await clock.now()
     await push(engine, "orders", "a", "b", "c")
 
@@ -128,7 +128,7 @@ async def test_the_same_start_again_or_none_is_no_conflict(engine: Engine, clock
     assert await pop(engine, "orders", group="g") == []
 
 
-async def test_a_group_without_a_wish_starts_with_all(engine: Engine) -> None:
+async def test_a_group_without_a_start_begins_at_the_first_message(engine: Engine) -> None:
     await push(engine, "orders", "a")
     await ack(engine, await pop_one(engine, "orders", group="g"))
 
@@ -137,14 +137,14 @@ async def test_a_group_without_a_wish_starts_with_all(engine: Engine) -> None:
         await pop(engine, "orders", group="g", subscription_mode="new")
 
 
-async def test_a_pop_makes_a_group_and_never_a_queue(engine: Engine) -> None:
+async def test_a_pop_creates_a_group_but_never_a_queue(engine: Engine) -> None:
     with pytest.raises(QueueNotFound):
         await pop(engine, "orders", group="g")
     with pytest.raises(QueueNotFound):
         await engine.catalogue.queue("orders")
 
 
-async def test_a_deleted_group_is_made_anew_by_the_next_pop(engine: Engine) -> None:
+async def test_a_deleted_group_is_recreated_by_the_next_pop(engine: Engine) -> None:
     await push(engine, "orders", "a", "b")
     await drain(engine, "orders", group="g")
     await drain(engine, "orders", group="other")
@@ -155,7 +155,7 @@ async def test_a_deleted_group_is_made_anew_by_the_next_pop(engine: Engine) -> N
     assert await pop(engine, "orders", group="other") == []
 
 
-async def test_a_deleted_group_takes_its_leases_along(engine: Engine) -> None:
+async def test_deleting_a_group_ends_its_leases(engine: Engine) -> None:
     await push(engine, "orders", "a")
     delivery = await pop_one(engine, "orders", group="g")
 
@@ -167,7 +167,7 @@ async def test_a_deleted_group_takes_its_leases_along(engine: Engine) -> None:
         await delete_group(engine, "orders", "g")
 
 
-async def test_a_deleted_group_may_come_back_with_another_start(engine: Engine) -> None:
+async def test_a_deleted_group_can_be_recreated_with_another_start(engine: Engine) -> None:
     await push(engine, "orders", "a")
     await pop(engine, "orders", group="g", subscription_mode="all")
     await delete_group(engine, "orders", "g")
@@ -178,7 +178,7 @@ async def test_a_deleted_group_may_come_back_with_another_start(engine: Engine) 
     assert values(await pop_one(engine, "orders", group="g", batch=2)) == ["b"]
 
 
-async def test_a_group_that_another_process_deleted_is_made_anew_by_the_next_pop(
+async def test_a_group_that_another_process_deleted_is_recreated_by_the_next_pop(
     engine: Engine, dsn: str
 ) -> None:
     await push(engine, "orders", "a")
@@ -189,7 +189,7 @@ async def test_a_group_that_another_process_deleted_is_made_anew_by_the_next_pop
     assert values(await pop_one(engine, "orders", group="g")) == ["a"]
 
 
-async def test_a_group_on_more_partitions_than_one_step_fills_sees_them_all(
+async def test_a_group_of_more_partitions_than_one_step_covers_sees_them_all(
     engine: Engine,
 ) -> None:
     await engine.push([item("orders", n, partition=str(n)) for n in range(1200)])

@@ -1,4 +1,4 @@
-"""The primary is found among several hosts, and nobody is waited for who is not there."""
+"""The engine finds the primary among several hosts, and does not wait for unreachable ones."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ from tests.support.postgres import Postgres
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Postgres]:
-    """A server on a port."""
+    """A PostgreSQL server with a port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -31,7 +31,7 @@ def own() -> Iterator[Postgres]:
 
 @pytest.fixture
 async def mute() -> AsyncIterator[tuple[int, list[asyncio.StreamWriter]]]:
-    """A port where connections are taken and nobody speaks, and who came there."""
+    """A port that accepts connections and never responds, with the list of its connections."""
     writers: list[asyncio.StreamWriter] = []
 
     async def keep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -45,7 +45,7 @@ async def mute() -> AsyncIterator[tuple[int, list[asyncio.StreamWriter]]]:
         writer.close()
 
 
-async def test_a_host_that_says_nothing_keeps_nobody_from_the_next(
+async def test_a_silent_host_does_not_prevent_a_connection_to_the_next(
     own: Postgres, mute: tuple[int, list[asyncio.StreamWriter]]
 ) -> None:
     port = own.settings["port"]
@@ -57,13 +57,13 @@ async def test_a_host_that_says_nothing_keeps_nobody_from_the_next(
     second = await hosts.connect(timeout=1)
 
     assert first.get_server_pid() != second.get_server_pid()
-    # The one that answered is asked first.
+    # The host that responded is tried first.
     assert len(came) == 1
     await first.close()
     await second.close()
 
 
-async def test_sockets_ask_whether_the_other_end_is_there(own: Postgres) -> None:
+async def test_sockets_use_keepalive_probes(own: Postgres) -> None:
     connection = await Hosts(own.dsn()).connect()
     try:
         ours = connection._transport.get_extra_info("socket")  # pyright: ignore
@@ -89,7 +89,7 @@ async def test_sockets_ask_whether_the_other_end_is_there(own: Postgres) -> None
         await database.close()
 
 
-async def test_a_call_without_an_answer_is_given_up_and_all_silent_connections_with_it(
+async def test_a_call_without_a_response_fails_and_all_silent_connections_are_closed(
     dsn: str, tmp_path: Path
 ) -> None:
     async with Gate.open(dsn, tmp_path) as gate:
@@ -106,7 +106,7 @@ async def test_a_call_without_an_answer_is_given_up_and_all_silent_connections_w
         await database.close()
 
 
-async def test_a_server_that_answers_nobody_any_more_is_away(dsn: str, tmp_path: Path) -> None:
+async def test_a_server_that_no_longer_responds_is_unavailable(dsn: str, tmp_path: Path) -> None:
     async with Gate.open(dsn, tmp_path) as gate:
         how = Connecting(silence_seconds=0.5, timeout_seconds=0.5)
         database = await Database.open(gate.dsn, how)
@@ -126,7 +126,7 @@ async def test_a_server_that_answers_nobody_any_more_is_away(dsn: str, tmp_path:
         await database.close()
 
 
-async def test_a_standby_is_refused_and_so_is_a_primary_of_the_past() -> None:
+async def test_a_standby_is_rejected_and_so_is_a_former_primary() -> None:
     with Pair() as pair:
         old, new = pair.primary, pair.standby
         old.create_database("queen")
@@ -144,7 +144,7 @@ async def test_a_standby_is_refused_and_so_is_a_primary_of_the_past() -> None:
         await asyncio.to_thread(pair.promote)
         await until(is_answered)
         await asyncio.to_thread(new.kill)
-        # Nobody made it a standby, and there it is again.
+        # The former primary starts again, and was not made a standby.
         await asyncio.to_thread(old.start)
 
         async def is_refused() -> bool:

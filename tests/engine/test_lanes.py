@@ -1,4 +1,4 @@
-"""Flush on idle: a few share the flush after the one that runs, a crowd gets a lane of its own."""
+"""Flush on idle: a few units share the next flush, and many units get a second slot."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ class Unit:
 
 
 class Slow:
-    """A flush that ends when it is told to."""
+    """A flush that ends on request."""
 
     def __init__(self) -> None:
         self.flushes: list[list[Unit]] = []
@@ -39,12 +39,12 @@ class Slow:
 
 
 async def turns() -> None:
-    """Let all that is ready run."""
+    """Run everything in the event loop that is ready."""
     for _ in range(5):
         await asyncio.sleep(0)
 
 
-async def test_a_lone_unit_is_flushed_at_once() -> None:
+async def test_a_single_unit_is_flushed_immediately() -> None:
     slow = Slow()
     slow.lanes().submit(Unit(1))
     await turns()
@@ -53,7 +53,7 @@ async def test_a_lone_unit_is_flushed_at_once() -> None:
     slow.goes_on.set()
 
 
-async def test_a_few_wait_for_the_flush_that_runs_and_share_the_next(
+async def test_a_few_units_wait_for_the_running_flush_and_share_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("queen.engine.runtime.batcher._PATIENCE_SECONDS", 60.0)
@@ -73,7 +73,7 @@ async def test_a_few_wait_for_the_flush_that_runs_and_share_the_next(
 
 
 @pytest.mark.parametrize(("units", "size_bytes"), [(40, 10), (3, 40_000)])
-async def test_a_crowd_takes_a_second_lane(units: int, size_bytes: int) -> None:
+async def test_many_units_use_a_second_slot(units: int, size_bytes: int) -> None:
     slow = Slow()
     lanes = slow.lanes()
     lanes.submit(Unit(1))
@@ -87,7 +87,7 @@ async def test_a_crowd_takes_a_second_lane(units: int, size_bytes: int) -> None:
     await lanes.close()
 
 
-async def test_a_flush_that_takes_long_holds_up_no_other_key() -> None:
+async def test_a_slow_flush_delays_no_other_key() -> None:
     slow = Slow()
     lanes = slow.lanes()
     lanes.submit(Unit(1))
@@ -95,7 +95,7 @@ async def test_a_flush_that_takes_long_holds_up_no_other_key() -> None:
     lanes.submit(Unit(2))
 
     async with asyncio.timeout(8):
-        while len(slow.flushes) < 2:  # noqa: ASYNC110 - a timer's
+        while len(slow.flushes) < 2:  # noqa: ASYNC110 - a timer changes it
             await asyncio.sleep(0.001)
 
     assert [unit.keys for unit in slow.flushes[1]] == [(2,)]

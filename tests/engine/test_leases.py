@@ -1,4 +1,4 @@
-"""A lease gives messages to one consumer, for a time."""
+"""A lease assigns messages to one consumer for a limited time."""
 
 from datetime import timedelta
 
@@ -20,7 +20,9 @@ from tests.engine.helpers import (
 from tests.support.clock import Clock
 
 
-async def test_an_expired_lease_passes_the_message_on(engine: Engine, clock: Clock) -> None:
+async def test_messages_of_an_expired_lease_go_to_another_consumer(
+    engine: Engine, clock: Clock
+) -> None:
     await push(engine, "orders", {"total": 12})
     first = await pop_one(engine, "orders")
 
@@ -33,7 +35,7 @@ async def test_an_expired_lease_passes_the_message_on(engine: Engine, clock: Clo
     assert await ack(engine, second) == 1
 
 
-async def test_a_lease_holds_until_its_end(engine: Engine, clock: Clock) -> None:
+async def test_a_lease_lasts_until_its_end(engine: Engine, clock: Clock) -> None:
     await engine.queues.configure("orders", {"retry_delay_ms": 0})
     await push(engine, "orders", "a")
     await pop_one(engine, "orders")
@@ -44,7 +46,9 @@ async def test_a_lease_holds_until_its_end(engine: Engine, clock: Clock) -> None
     assert (await pop_one(engine, "orders")).attempt == 2
 
 
-async def test_the_queue_or_the_pop_says_how_long_a_lease_is(engine: Engine, clock: Clock) -> None:
+async def test_the_queue_or_the_pop_sets_the_duration_of_a_lease(
+    engine: Engine, clock: Clock
+) -> None:
     await engine.queues.configure("orders", {"lease_seconds": 20})
     await push(engine, "orders", "a", partition="one")
     await push(engine, "orders", "b", partition="two")
@@ -86,7 +90,7 @@ async def test_an_extended_lease_ends_later(engine: Engine, clock: Clock) -> Non
     assert (await pop_one(engine, "orders")).attempt == 2
 
 
-async def test_an_extension_never_shortens(engine: Engine, clock: Clock) -> None:
+async def test_an_extension_never_shortens_a_lease(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a")
     delivery = await pop_one(engine, "orders")
 
@@ -97,7 +101,7 @@ async def test_an_extension_never_shortens(engine: Engine, clock: Clock) -> None
     assert await ack(engine, delivery) == 1
 
 
-async def test_a_lease_that_ended_is_extended_while_nobody_else_has_it(
+async def test_an_expired_lease_can_be_extended_until_the_redelivery(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", "a")
@@ -123,7 +127,7 @@ async def test_a_settled_lease_is_over(engine: Engine) -> None:
         await engine.release(lease(delivery))
 
 
-async def test_a_released_delivery_comes_back_at_once_and_uncounted(engine: Engine) -> None:
+async def test_a_released_delivery_is_redelivered_immediately_and_uncounted(engine: Engine) -> None:
     await push(engine, "orders", "a", "b", "c")
     first = await pop_one(engine, "orders", batch=3)
     await engine.ack(lease(first), [1])
@@ -137,7 +141,7 @@ async def test_a_released_delivery_comes_back_at_once_and_uncounted(engine: Engi
     assert await ack(engine, second) == 2
 
 
-async def test_a_release_keeps_the_failures_that_were_counted(engine: Engine, clock: Clock) -> None:
+async def test_a_release_keeps_the_counted_failures(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a", "b")
     await settle(engine, await pop_one(engine, "orders", batch=2), status="failed")
     await clock.advance(seconds=2)
@@ -150,7 +154,7 @@ async def test_a_release_keeps_the_failures_that_were_counted(engine: Engine, cl
     assert (third.offsets, third.attempt) == ([0], 2)
 
 
-async def test_any_number_of_releases_never_makes_a_dead_letter(engine: Engine) -> None:
+async def test_releases_never_lead_to_a_dead_letter(engine: Engine) -> None:
     await engine.queues.configure("orders", {"retry_limit": 1})
     await push(engine, "orders", "a")
 

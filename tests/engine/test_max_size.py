@@ -1,4 +1,4 @@
-"""A queue with a maximum size refuses what the slowest group has no room for."""
+"""A queue with a maximum size rejects pushes that exceed the room of the slowest group."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ QUEUED = ("queued", None)
 
 
 async def has_room_for(engine: Engine, value: object) -> None:
-    """Push one message as soon as it is accepted: the count may be half a second old."""
+    """Push one message until it is accepted. The count may be half a second old."""
 
     async def is_accepted() -> bool:
         (answer,) = await push(engine, "orders", value)
@@ -27,7 +27,7 @@ async def has_room_for(engine: Engine, value: object) -> None:
     await until(is_accepted, seconds=3)
 
 
-async def test_a_full_queue_refuses(engine: Engine) -> None:
+async def test_a_full_queue_rejects_pushes(engine: Engine) -> None:
     await engine.queues.configure("orders", {"max_size": 3})
 
     assert outcome(await push(engine, "orders", *range(3))) == [QUEUED] * 3
@@ -48,7 +48,7 @@ async def test_there_is_room_again_once_messages_are_settled(engine: Engine) -> 
     assert await drain(engine, "orders") == ["b", "c"]
 
 
-async def test_what_is_out_is_not_settled(engine: Engine) -> None:
+async def test_leased_messages_are_not_settled(engine: Engine) -> None:
     await engine.queues.configure("orders", {"max_size": 2})
     await push(engine, "orders", "a", "b")
     await pop_one(engine, "orders", batch=2)
@@ -70,7 +70,7 @@ async def test_the_slowest_group_decides(engine: Engine) -> None:
     assert outcome(await push(engine, "orders", "d")) == [FULL]
 
 
-async def test_messages_that_are_held_back_count(engine: Engine) -> None:
+async def test_delayed_messages_count(engine: Engine) -> None:
     await engine.queues.configure("orders", {"max_size": 2})
 
     held = await push(engine, "orders", "a", "b", delay_seconds=60)
@@ -97,7 +97,7 @@ async def test_other_queues_of_the_request_are_stored(engine: Engine) -> None:
     assert await drain(engine, "others") == ["c"]
 
 
-async def test_a_raised_limit_holds_at_once(engine: Engine) -> None:
+async def test_a_raised_limit_takes_effect_immediately(engine: Engine) -> None:
     await engine.queues.configure("orders", {"max_size": 1})
     await push(engine, "orders", "a")
     assert outcome(await push(engine, "orders", "b")) == [FULL]
@@ -115,7 +115,7 @@ async def test_purged_messages_make_room(engine: Engine) -> None:
     await has_room_for(engine, "c")
 
 
-async def test_many_pushes_at_once_share_one_count(engine: Engine) -> None:
+async def test_many_concurrent_pushes_share_one_count(engine: Engine) -> None:
     await engine.queues.configure("orders", {"max_size": 10})
 
     answers = await asyncio.gather(*(push(engine, "orders", each) for each in range(100)))
@@ -123,7 +123,7 @@ async def test_many_pushes_at_once_share_one_count(engine: Engine) -> None:
     assert sum(each.status == "queued" for (each,) in answers) == 10
 
 
-async def test_counts_of_queues_are_bounded(dsn: str) -> None:
+async def test_the_number_of_cached_counts_is_bounded(dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(catalogue_entries=2)) as engine:
         for number in range(5):
             await engine.queues.configure(f"q{number}", {"max_size": 5})

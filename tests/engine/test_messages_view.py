@@ -1,4 +1,4 @@
-"""The view `queen.messages` shows segments as one row a message."""
+"""The view `queen.messages` shows one row per message."""
 
 from collections.abc import AsyncIterator
 
@@ -15,7 +15,7 @@ COLUMNS = 'queue, partition, "offset", payload, extras::text, priority'
 
 @pytest.fixture
 async def psql(dsn: str) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
-    """Somebody at a SQL console."""
+    """A connection of a user with a SQL console."""
     connection = await asyncpg.connect(dsn)
     yield connection
     await connection.close()
@@ -52,7 +52,7 @@ async def test_payloads_are_shown_as_they_were_sent(
     assert [row["payload"].encode() for row in rows] == payloads
 
 
-async def test_times_priorities_and_places_are_shown(
+async def test_times_priorities_and_offsets_are_shown(
     engine: Engine, psql: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     await engine.queues.configure("jobs", {"ordered": False})

@@ -1,4 +1,4 @@
-"""Random programs do to the engine what they do to a model of the design, and nothing else."""
+"""Random programs have the same effect on the engine as on a model of the delivery rules."""
 
 import asyncio
 import json
@@ -52,8 +52,8 @@ GROUPS: Final[tuple[Group, ...]] = (None, "g1", "g2")
 PARTITIONS: Final = ("a", "b", "c")
 QUEUE_MODE: Final = "__QUEUE_MODE__"
 
-# Searches by time begin at their mark and leases are looked for in each pop, whatever the time of
-# day: a program that failed must fail again.
+# Searches by time begin at their mark, and each pop scans the leases, at any time of day: a
+# failed program must fail again.
 ENGINE_SETTINGS: Final = Settings(due_search_ms=1e-6, full_search_ms=1e12)
 
 OBSERVE: Final = """
@@ -100,7 +100,7 @@ select json_build_object(
 )
 """
 
-# I5: from 0 on without gap or overlap; I6: the time never falls as the offset rises.
+# I5: from 0 on without gaps or overlaps. I6: times never decrease with rising offsets.
 NOT_DENSE: Final = """
 select s.partition_id, s.base_offset
 from (
@@ -116,8 +116,8 @@ from (
 where s.base_offset <> s.next_offset or s.created_at < s.last_at
 """
 
-# I14: a message is not yet claimed, out, a dead letter, or settled; a redriven one is out alone.
-# I15: nothing is claimed that does not exist, or out that was not claimed.
+# I14: a message is unclaimed, claimed, a dead letter, or settled. A redriven message is only
+# claimed. I15: no offset is claimed that does not exist, or delivered that was not claimed.
 STATES: Final = """
 with message as (
   select
@@ -155,7 +155,7 @@ cross join lateral (
 where cardinality(s.states) > 1 or 'missing' = any (s.states)
 """
 
-# Nothing may be left to give, and nobody may think so.
+# No message may be left to deliver, and no row may claim that there is one.
 NOT_DRAINED: Final = """
 select g.name as "group", p.name as partition, c.claimed, c.held, c.ready_at, c.parked
 from queen.groups g
@@ -176,7 +176,7 @@ where g.queue_id = any ($1)
 
 
 class Given(NamedTuple):
-    """A lease that was given at some time, and the ids of its messages by offset."""
+    """A lease that was granted at some time, with its message IDs by offset."""
 
     group: Group
     ids: dict[int, str]
@@ -184,11 +184,11 @@ class Given(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What the tables say: rows of `OBSERVE`, by place."""
+    """The content of the tables: rows of `OBSERVE`, by place."""
 
     pairs: dict[tuple[int, Group, str], tuple[int, bool, int]]
     deliveries: dict[tuple[int, Group, str], list[tuple[tuple[int, ...], str, bool, bool, float]]]
-    """Pending offsets, lease, whether a copy and parked, seconds until it is due."""
+    """Pending offsets, lease, is a copy, is parked, seconds until it is due."""
     letters: dict[tuple[int, Group, str, int], tuple[int, str, int, str | None]]
 
     @property
@@ -197,7 +197,7 @@ class Seen(NamedTuple):
 
 
 class World:
-    """What all programs share: a database, an engine over it, a clock and a loop."""
+    """The database, engine, clock and event loop that all programs share."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -231,7 +231,7 @@ class World:
         await self.clock.close()
 
     async def observe(self, queue_ids: Sequence[int]) -> Seen:
-        """The tables of delivery as they are."""
+        """The current content of the delivery tables."""
         found = json.loads(await self.connection.fetchval(OBSERVE, queue_ids))
         seen = Seen({}, {}, {})
         for queue_id, group, partition, claimed, is_ready, end in found["pairs"]:
@@ -246,7 +246,7 @@ class World:
 
 
 def _pair(lease_id: str | None) -> str:
-    """A lease without the instant at which it was handed out, which the database does not know."""
+    """A lease without the time of its delivery, which the database does not store."""
     if not lease_id:
         return ""
     shard, delivery_id, _, token = lease_id.split(".")
@@ -258,7 +258,7 @@ def _group(name: str) -> Group:
 
 
 def _predict(call: Callable[[], T]) -> tuple[T | None, str | None]:
-    """What the model answers, or the code with which it refuses."""
+    """The result of the model, or its error code."""
     try:
         return call(), None
     except Refused as refusal:
@@ -266,7 +266,7 @@ def _predict(call: Callable[[], T]) -> tuple[T | None, str | None]:
 
 
 async def _attempt(call: Awaitable[T]) -> tuple[T | None, str | None]:
-    """What the engine answers, or the code with which it refuses."""
+    """The result of the engine, or its error code."""
     try:
         return await call, None
     except errors.QueenError as error:
@@ -274,7 +274,7 @@ async def _attempt(call: Awaitable[T]) -> tuple[T | None, str | None]:
 
 
 class Program(RuleBasedStateMachine):
-    """Fifty steps. `stands` is False from when a step begins until it has been judged."""
+    """A program of 50 steps. `stands` is False from the start of a step until its check."""
 
     world: ClassVar[World]
 
@@ -307,7 +307,7 @@ class Program(RuleBasedStateMachine):
         retry_limit=st.integers(0, 3),
     )
     def begin(self, kinds: Sequence[bool], groups: int, partitions: int, retry_limit: int) -> None:
-        """Fewer queues, groups and partitions let more happen to each."""
+        """Use few queues, groups and partitions, so that more happens to each."""
         self.groups = GROUPS[:groups]
         self.partitions = PARTITIONS[:partitions]
         for is_ordered in kinds:
@@ -330,7 +330,7 @@ class Program(RuleBasedStateMachine):
         sequence = self._sequence(producer)
         last = self.model.requests.get(sequence[0]) if sequence else None
         if producer == -1 and last is not None and len(keys) > 1:
-            name, items = last  # The same request again; else another one under its number.
+            name, items = last  # Repeat the same request, or send another one with its number.
         self.do(self._push(name, items, sequence))
 
     @rule(
@@ -363,7 +363,7 @@ class Program(RuleBasedStateMachine):
 
     @rule(queue=st.integers(0, 1), group=st.integers(0, 2), batch=st.integers(1, 4))
     def pop_of_all(self, queue: int, group: int, batch: int) -> None:
-        """A pop more: as long as nothing is out, most of the others have nothing to do."""
+        """One more pop: while no message is leased, most other steps have no effect."""
         self.do(
             self._pop(
                 self._queue(queue),
@@ -452,7 +452,8 @@ class Program(RuleBasedStateMachine):
         is_rolled_back: bool,
     ) -> None:
         name = self._queue(queue)
-        # One item a partition: of two with one key the second is no repetition of a stored one.
+        # One item per partition, because the second of two with one key is not a repeat of a stored
+        # one.
         keys = keys[: len(self.partitions)]
         items = [self._item(self._partition(first + at), key) for at, key in enumerate(keys)]
         helds = {id(held.delivery): held for held in map(self._held, which)}
@@ -515,7 +516,7 @@ class Program(RuleBasedStateMachine):
         return Item(partition, payload, None if key is None else f"t{key}")
 
     def _sequence(self, step: int | None) -> tuple[str, int] | None:
-        """A producer and its sequence: 0 the next one, -1 the last again, -2 a stale one."""
+        """A producer and its sequence: 0 is the next one, -1 repeats the last, -2 is stale."""
         if step is None:
             return None
         producer = f"{self.prefix}-producer"
@@ -652,7 +653,7 @@ class Program(RuleBasedStateMachine):
         given = self.given[held.delivery.lease_id or ""]
         queue = self.model.queues[held.queue]
         key = given.transaction_ids[offset]
-        # Once its window is over a transactionId may stand for several.
+        # After its window, several messages may have one transactionId.
         is_named = by_key and [given.transaction_ids[o] for o in held.delivery.out].count(key) == 1
         error = None if status == "completed" else f"{status} {offset}"
         letters = len(queue.letters)
@@ -775,7 +776,7 @@ class Program(RuleBasedStateMachine):
             with pytest.raises(errors.LeaseLost):
                 await calls[verb]()
         if verb in ("transact", "require"):
-            # It may have made the partition, never the message.
+            # It may have created the partition, but never the message.
             self.model.queues[self._queue(0)].add_partition(self._partition(0))
         await self._judge()
 
@@ -791,13 +792,13 @@ class Program(RuleBasedStateMachine):
         await self.world.engine.queues.configure(queue, {"paused": is_paused})
         self.model.queues[queue].is_paused = is_paused
 
-    # --- judgement
+    # --- checks
 
     async def _observe(self) -> Seen:
         return await self.world.observe(list(self.queue_ids.values()))
 
     async def _judge(self, seen: Seen | None = None) -> None:
-        """The tables say what the model says."""
+        """Compare the tables with the model."""
         self.seen = seen = seen or await self._observe()
         letters: dict[tuple[int, Group, str, int], tuple[str, int | None, str | None]] = {}
         for name, queue in self.model.queues.items():
@@ -833,7 +834,7 @@ class Program(RuleBasedStateMachine):
         seen: Sequence[tuple[tuple[int, ...], str, bool, bool, float]],
         where: str,
     ) -> None:
-        """What is out, with whom, and until when."""
+        """Compare the claimed messages, their holders and their ends."""
         expected = sorted(
             (tuple(d.pending), _pair(d.lease_id), d.is_copy, d.is_parked, d.until - self.model.now)
             for d in pair.deliveries
@@ -843,13 +844,13 @@ class Program(RuleBasedStateMachine):
         for (_, lease, _, is_parked, seconds), (*_, grid_seconds) in zip(
             found, expected, strict=True
         ):
-            # Backoffs end before the instant of the grid at which they are over for sure.
+            # Backoffs end before the grid time at which they are certainly over.
             slack = 0 if lease else GRID_SECONDS
             is_right = grid_seconds - slack - 1 < seconds < grid_seconds + 1
             assert is_parked or is_right, f"{where}: ends in {seconds} s, not {grid_seconds}"
 
     async def _end(self) -> None:
-        """The invariants over the tables; then everything drains, and they hold again."""
+        """Check the invariants on the tables, drain all queues, and check them again."""
         if not self.queue_ids:
             return
         ids = list(self.queue_ids.values())
@@ -857,7 +858,7 @@ class Program(RuleBasedStateMachine):
         for name in self.model.queues:
             await self._pause(name, False)
         for _ in range(20):
-            # Leases end; then the longest backoff is over.
+            # The leases end, and the longest backoff is over.
             await self._advance(5 * LEASE_SECONDS)
             if not await self._drain():
                 break
@@ -868,7 +869,7 @@ class Program(RuleBasedStateMachine):
         await self._check_invariants(ids)
 
     async def _drain(self) -> int:
-        """Pop and ack until nothing comes; answers how many deliveries there were."""
+        """Pop and ack until all queues are empty, and return the number of deliveries."""
         count = 0
         for name, queue in self.model.queues.items():
             for group in list(queue.pairs):
@@ -898,9 +899,9 @@ class Program(RuleBasedStateMachine):
 @pytest.mark.timeout(300 + 2 * PROGRAMS)
 def test_random_programs_agree_with_the_model(dsn: str) -> None:
     """
-    What failed is printed as a program and as a blob.
+    A failure is printed as a program and as a blob.
 
-    `QUEEN_MODEL_BLOB=version:blob` replays it; `QUEEN_MODEL_EXAMPLES` says how many programs.
+    `QUEEN_MODEL_BLOB=version:blob` replays it. `QUEEN_MODEL_EXAMPLES` sets the number of programs.
     """
     with World(dsn) as shared:
 

@@ -1,4 +1,4 @@
-"""What one process does, others hear of; a connection that hears nothing is found out."""
+"""Processes notify each other, and replace a connection that receives no notifications."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ PATIENT = Settings(safety_poll_ms=600_000, catalogue_seconds=600)
 
 
 class Listener:
-    """Notifications, and what they heard."""
+    """A `Notifications` instance and the notifications it received."""
 
     def __init__(self, dsn: str) -> None:
         self.news: list[News | None] = []
@@ -63,7 +63,7 @@ class Listener:
 
 @pytest.fixture
 async def pair(dsn: str) -> AsyncIterator[tuple[Engine, Engine]]:
-    """Two processes' worth of engines that hear each other and never poll."""
+    """Two engines that receive each other's notifications and never poll."""
     async with (
         await Engine.open(dsn, settings=PATIENT) as one,
         await Engine.open(dsn, settings=PATIENT) as other,
@@ -78,7 +78,7 @@ async def pair(dsn: str) -> AsyncIterator[tuple[Engine, Engine]]:
 
 
 @pytest.mark.parametrize("how", ["ack", "release", "retry", "transaction"])
-async def test_what_is_freed_wakes_a_waiter_of_another_process(
+async def test_a_freed_partition_wakes_a_waiter_of_another_process(
     pair: tuple[Engine, Engine], how: str
 ) -> None:
     one, other = pair
@@ -99,7 +99,7 @@ async def test_what_is_freed_wakes_a_waiter_of_another_process(
     assert values(await waiter) == ["a" if how in ("release", "retry") else "b"]
 
 
-async def test_a_queue_configured_by_another_process_is_obeyed_at_once(
+async def test_a_queue_configured_by_another_process_takes_effect_immediately(
     pair: tuple[Engine, Engine],
 ) -> None:
     one, other = pair
@@ -113,14 +113,14 @@ async def test_a_queue_configured_by_another_process_is_obeyed_at_once(
     await until(is_refused)
 
 
-async def test_a_message_has_work_changes_and_more_than_can_be_listed() -> None:
+async def test_a_notification_lists_work_and_changes_or_covers_everything() -> None:
     news = News.parse("7,g8,c9,?,*")
 
     assert (news.queue_ids, news.group_ids, news.changed_queue_ids) == ([7], [8], [9])
     assert news.is_everything
 
 
-async def test_what_was_not_said_when_the_connection_broke_is_said_by_the_next(
+async def test_notifications_unsent_when_the_connection_broke_are_sent_by_the_next(
     dsn: str, tmp_path: Path
 ) -> None:
     async with (
@@ -135,9 +135,7 @@ async def test_what_was_not_said_when_the_connection_broke_is_said_by_the_next(
         assert one.news.count(None) == 2
 
 
-async def test_a_connection_whose_other_end_fell_silent_is_replaced(
-    dsn: str, tmp_path: Path
-) -> None:
+async def test_a_silent_connection_is_replaced(dsn: str, tmp_path: Path) -> None:
     async with Gate.open(dsn, tmp_path) as gate, Listener.open(gate.dsn) as one:
         gate.fall_silent()
         await one.connects(2)
@@ -148,7 +146,7 @@ async def test_a_connection_whose_other_end_fell_silent_is_replaced(
 
 
 async def test_the_slow_poll_survives_an_error(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
-    """As during an upgrade; behind PgBouncer, where the poll is all that wakes."""
+    """Errors occur during an upgrade. Behind PgBouncer, only the poll wakes waiters."""
     settings = Settings(safety_poll_ms=50)
     async with (
         await Engine.open(dsn, settings=settings, is_pooled=True) as engine,

@@ -1,4 +1,4 @@
-"""An ordered queue is first in, first out per partition and group, and has one holder at a time."""
+"""An ordered queue is FIFO per partition and group, with one lease at a time."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ from tests.engine.helpers import (
 from tests.support.clock import Clock
 
 
-async def test_messages_come_in_the_order_in_which_they_were_pushed(engine: Engine) -> None:
+async def test_messages_are_delivered_in_push_order(engine: Engine) -> None:
     for value in range(5):
         await push(engine, "orders", value)
     await push(engine, "orders", 5, 6, 7)
@@ -33,7 +33,7 @@ async def test_messages_come_in_the_order_in_which_they_were_pushed(engine: Engi
     assert delivery.attempt == 1
 
 
-async def test_a_batch_ends_where_it_was_asked_to_and_the_next_goes_on_there(
+async def test_a_batch_has_the_requested_size_and_the_next_continues_there(
     engine: Engine,
 ) -> None:
     await push(engine, "orders", *range(5))
@@ -56,7 +56,7 @@ async def test_offsets_count_per_partition(engine: Engine) -> None:
     assert one[0].partition_id == more[0].partition_id != two[0].partition_id
 
 
-async def test_a_partition_has_one_holder(engine: Engine) -> None:
+async def test_a_partition_has_one_lease(engine: Engine) -> None:
     await push(engine, "orders", "a", "b")
     held = await pop_one(engine, "orders")
 
@@ -69,7 +69,7 @@ async def test_a_partition_has_one_holder(engine: Engine) -> None:
     assert values(await pop_one(engine, "orders", batch=10)) == ["b", "c"]
 
 
-async def test_other_partitions_go_on_while_one_is_held(engine: Engine) -> None:
+async def test_other_partitions_continue_while_one_is_leased(engine: Engine) -> None:
     await push(engine, "orders", "a", "b", partition="one")
     await push(engine, "orders", "c", partition="two")
 
@@ -80,7 +80,7 @@ async def test_other_partitions_go_on_while_one_is_held(engine: Engine) -> None:
     assert await pop(engine, "orders") == []
 
 
-async def test_many_who_pop_at_once_never_hold_a_partition_twice(engine: Engine) -> None:
+async def test_concurrent_pops_never_lease_a_partition_twice(engine: Engine) -> None:
     for partition in range(5):
         await push(engine, "orders", *range(3), partition=str(partition))
 
@@ -92,7 +92,7 @@ async def test_many_who_pop_at_once_never_hold_a_partition_twice(engine: Engine)
 
 
 async def test_partitions_take_turns(engine: Engine) -> None:
-    """Nobody waits behind a busy partition: after a claim it goes to the end of the line."""
+    """No consumer waits behind a busy partition: after a claim it goes to the end of the line."""
     for partition in ("one", "two", "three"):
         await push(engine, "orders", *range(3), partition=partition)
 
@@ -105,9 +105,7 @@ async def test_partitions_take_turns(engine: Engine) -> None:
     assert turns == ["one", "two", "three"] * 3
 
 
-async def test_a_late_ack_is_accepted_while_nobody_else_has_the_message(
-    engine: Engine, clock: Clock
-) -> None:
+async def test_a_late_ack_is_accepted_before_the_redelivery(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a", "b")
     late = await pop_one(engine, "orders")
 
@@ -117,9 +115,7 @@ async def test_a_late_ack_is_accepted_while_nobody_else_has_the_message(
     assert values(await pop_one(engine, "orders")) == ["b"]
 
 
-async def test_a_late_ack_is_refused_once_the_message_was_delivered_again(
-    engine: Engine, clock: Clock
-) -> None:
+async def test_a_late_ack_is_rejected_after_the_redelivery(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a", "b")
     first = await pop_one(engine, "orders", batch=2)
     await clock.advance(seconds=301)
@@ -137,7 +133,7 @@ async def test_a_late_ack_is_refused_once_the_message_was_delivered_again(
     assert values(await pop_one(engine, "orders", batch=2)) == ["b"]
 
 
-async def test_a_late_extension_or_release_is_refused_after_a_redelivery(
+async def test_a_late_extension_or_release_is_rejected_after_the_redelivery(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", "a")
@@ -154,7 +150,7 @@ async def test_a_late_extension_or_release_is_refused_after_a_redelivery(
     assert await ack(engine, second) == 1
 
 
-async def test_the_id_of_a_lease_alone_proves_nothing(engine: Engine) -> None:
+async def test_a_lease_with_a_forged_token_is_rejected(engine: Engine) -> None:
     await push(engine, "orders", "a")
     delivery = await pop_one(engine, "orders")
     *named, token = lease(delivery).split(".")
@@ -168,7 +164,7 @@ async def test_the_id_of_a_lease_alone_proves_nothing(engine: Engine) -> None:
     assert await ack(engine, delivery) == 1
 
 
-async def test_after_an_expired_batch_the_head_comes_alone_and_the_rest_without_blame(
+async def test_after_an_expired_batch_the_head_is_redelivered_first_and_the_rest_uncounted(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", *range(4))
@@ -184,7 +180,7 @@ async def test_after_an_expired_batch_the_head_comes_alone_and_the_rest_without_
     assert (rest.offsets, rest.attempt) == ([1, 2, 3], 1)
 
 
-async def test_expiry_is_charged_to_the_first_message_that_was_not_settled(
+async def test_an_expiry_is_charged_to_the_first_unsettled_message(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", *range(4))
@@ -203,7 +199,7 @@ async def test_expiry_is_charged_to_the_first_message_that_was_not_settled(
 async def test_a_message_that_kills_its_consumer_spares_its_neighbours(
     engine: Engine, clock: Clock
 ) -> None:
-    """Each expiry blames the head alone, so the poison message dies and nobody else does."""
+    """Each expiry counts only for the head, so only the poison message is dead-lettered."""
     await engine.queues.configure("orders", {"retry_limit": 2, "retry_delay_ms": 0})
     await push(engine, "orders", "poison", "b", "c")
     attempts: list[tuple[list[int], int]] = []
@@ -220,7 +216,7 @@ async def test_a_message_that_kills_its_consumer_spares_its_neighbours(
     assert (letter["payload"], letter["attempts"]) == (b'"poison"', 3)
 
 
-async def test_what_was_pushed_while_the_head_is_tried_again_comes_after_the_rest(
+async def test_messages_pushed_while_the_head_is_retried_follow_the_rest(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", "a", "b")
@@ -231,9 +227,7 @@ async def test_what_was_pushed_while_the_head_is_tried_again_comes_after_the_res
     assert await drain(engine, "orders") == ["a", "b", "c"]
 
 
-async def test_the_rest_of_a_failed_batch_is_bounded_by_the_next_pop(
-    engine: Engine, clock: Clock
-) -> None:
+async def test_the_next_pop_limits_the_rest_of_a_failed_batch(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", *range(6))
     await pop_one(engine, "orders", batch=5)
     await clock.advance(seconds=301)

@@ -1,4 +1,4 @@
-"""While PostgreSQL is away pushes go to disk; then they are stored, in order and once."""
+"""While PostgreSQL is unavailable, pushes go to disk. Afterwards they are stored in order, once."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ DAY = 86_400
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Postgres]:
-    """A server that these tests stop and start."""
+    """A PostgreSQL server that these tests stop and start."""
     with Postgres() as postgres:
         yield postgres
 
@@ -60,7 +60,7 @@ async def drained(engine: Engine) -> None:
     await until(is_drained, seconds=20)
 
 
-async def test_pushes_are_buffered_while_it_is_away_and_stored_when_it_is_back(
+async def test_pushes_are_buffered_during_an_outage_and_stored_afterwards(
     own: Postgres, engine: Engine
 ) -> None:
     (first,) = await push(engine, "orders", 0)
@@ -77,7 +77,7 @@ async def test_pushes_are_buffered_while_it_is_away_and_stored_when_it_is_back(
     assert await drain(engine, "orders") == [*range(21)]
 
 
-async def test_a_waiting_pop_waits_for_the_database_and_one_that_does_not_is_refused(
+async def test_a_waiting_pop_waits_for_the_database_and_other_pops_fail(
     own: Postgres, engine: Engine
 ) -> None:
     await push(engine, "orders", 0)
@@ -94,7 +94,7 @@ async def test_a_waiting_pop_waits_for_the_database_and_one_that_does_not_is_ref
     assert values(await also) == [0]
 
 
-async def test_a_killed_process_leaves_its_buffer_to_the_next(
+async def test_the_buffer_of_a_killed_process_is_stored_by_the_next(
     own: Postgres, dsn: str, settings: Settings
 ) -> None:
     engine = await Engine.open(dsn, settings=settings)
@@ -111,7 +111,7 @@ async def test_a_killed_process_leaves_its_buffer_to_the_next(
         assert await drain(engine, "orders") == [0, 1, 2, 3]
 
 
-async def test_a_batch_whose_answer_was_lost_is_stored_once(
+async def test_a_batch_whose_response_was_lost_is_stored_once(
     own: Postgres, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await push(engine, "orders", 0)
@@ -149,7 +149,7 @@ async def test_a_request_that_its_producer_sent_twice_is_stored_once(
     assert await drain(engine, "orders") == [1, 2, 3, 4]
 
 
-async def test_a_producer_that_went_on_at_another_server_loses_nothing(
+async def test_a_producer_that_continued_at_another_server_loses_no_message(
     own: Postgres, dsn: str, engine: Engine
 ) -> None:
     await engine.push([item("orders", 1)], producer_id="p", sequence=1)
@@ -157,7 +157,7 @@ async def test_a_producer_that_went_on_at_another_server_loses_nothing(
     await engine.push([item("orders", 2)], producer_id="p", sequence=2)
     await engine.push([item("orders", 3, transaction_id="t3")], producer_id="p", sequence=3)
     async with await Engine.open(dsn) as other:
-        # The answer to its third was lost.
+        # The response to its third request was lost.
         await other.push([item("orders", 3, transaction_id="t3")], producer_id="p", sequence=3)
         await other.push([item("orders", 4)], producer_id="p", sequence=4)
     engine.hold_pushes(False)
@@ -165,7 +165,7 @@ async def test_a_producer_that_went_on_at_another_server_loses_nothing(
     assert await drain(engine, "orders") == [1, 3, 4, 2]
 
 
-async def test_a_number_that_was_given_to_two_requests_costs_neither(
+async def test_two_requests_with_the_same_number_are_both_stored(
     own: Postgres, dsn: str, engine: Engine
 ) -> None:
     engine.hold_pushes(True)
@@ -178,7 +178,7 @@ async def test_a_number_that_was_given_to_two_requests_costs_neither(
     assert await drain(engine, "orders") == ["stored", "buffered"]
 
 
-async def test_a_repeat_of_a_buffered_request_is_answered_with_its_place(
+async def test_a_repeat_of_a_buffered_request_returns_its_place(
     own: Postgres, engine: Engine
 ) -> None:
     await push(engine, "orders", 0)
@@ -195,7 +195,7 @@ async def test_a_repeat_of_a_buffered_request_is_answered_with_its_place(
     assert [each.transaction_id for each in again] == [each.transaction_id for each in buffered]
 
 
-async def test_a_message_that_is_due_too_late_fails_alone(own: Postgres, engine: Engine) -> None:
+async def test_only_a_message_that_is_due_too_late_fails(own: Postgres, engine: Engine) -> None:
     await push(engine, "orders", 0)
     engine.hold_pushes(True)
     late = item("orders", "late", available_at=datetime(2999, 1, 1, tzinfo=UTC))
@@ -208,7 +208,7 @@ async def test_a_message_that_is_due_too_late_fails_alone(own: Postgres, engine:
     assert await drain(engine, "orders") == [0, 1]
 
 
-async def test_under_load_the_gate_opens_all_the_same(own: Postgres, engine: Engine) -> None:
+async def test_the_gate_opens_under_load_too(own: Postgres, engine: Engine) -> None:
     await push(engine, "orders", 0)
     await asyncio.to_thread(own.stop)
     answers: list[str] = []
@@ -239,7 +239,7 @@ async def test_under_load_the_gate_opens_all_the_same(own: Postgres, engine: Eng
         assert values_of == [*range(1, len(values_of) + 1)]
 
 
-async def test_two_engines_of_one_folder_keep_one_order(
+async def test_two_engines_with_one_buffer_directory_keep_one_order(
     own: Postgres, dsn: str, settings: Settings
 ) -> None:
     async with (
@@ -260,7 +260,7 @@ async def test_two_engines_of_one_folder_keep_one_order(
         assert one.buffer.folder.files() == []
 
 
-async def test_maintenance_sends_pushes_to_disk_and_its_end_stores_them(engine: Engine) -> None:
+async def test_maintenance_buffers_pushes_and_its_end_stores_them(engine: Engine) -> None:
     await push(engine, "orders", 0)
     engine.hold_pushes(True)
     (answer,) = await push(engine, "orders", 1)
@@ -274,7 +274,7 @@ async def test_maintenance_sends_pushes_to_disk_and_its_end_stores_them(engine: 
     assert await drain(engine, "orders") == [0, 1]
 
 
-async def test_without_a_folder_pushes_are_refused(own: Postgres, dsn: str) -> None:
+async def test_without_a_buffer_directory_pushes_are_rejected(own: Postgres, dsn: str) -> None:
     async with await Engine.open(dsn) as engine:
         await push(engine, "orders", 0)
         await asyncio.to_thread(own.stop)
@@ -291,7 +291,7 @@ async def test_without_a_folder_pushes_are_refused(own: Postgres, dsn: str) -> N
         await until(is_refused)
 
 
-async def test_what_cannot_be_stored_is_kept_and_can_be_tried_again(
+async def test_requests_that_cannot_be_stored_are_kept_and_can_be_retried(
     own: Postgres, engine: Engine
 ) -> None:
     await engine.queues.configure("free", {"ordered": False})
@@ -300,7 +300,7 @@ async def test_what_cannot_be_stored_is_kept_and_can_be_tried_again(
     await push(engine, "free", 1, priority=2)
     await push(engine, "orders", 2)
     await asyncio.to_thread(own.start)
-    # The first round of replay finds the queue changed.
+    # The first replay finds the queue changed.
     engine.hold_pushes(True)
 
     async def is_back() -> bool:
@@ -322,7 +322,7 @@ async def test_what_cannot_be_stored_is_kept_and_can_be_tried_again(
     assert await drain(engine, "free") == [1]
 
 
-async def test_what_is_buffered_of_encrypted_queues_is_nowhere_in_plain(
+async def test_the_buffer_stores_messages_of_encrypted_queues_only_encrypted(
     own: Postgres, dsn: str, settings: Settings, tmp_path: Path
 ) -> None:
     key = structs.replace(settings, encryption_key="ab" * 32)
@@ -355,7 +355,7 @@ async def test_an_encrypted_queue_is_not_buffered_without_a_key(
 
 
 def lose_answer(engine: Engine, monkeypatch: pytest.MonkeyPatch, own: Postgres) -> None:
-    """The next push is stored, and the database goes away before it says so."""
+    """Store the next push, but stop the database before its response."""
     store = engine.store.messages.push
 
     async def losing(columns: object) -> object:
@@ -369,7 +369,7 @@ def lose_answer(engine: Engine, monkeypatch: pytest.MonkeyPatch, own: Postgres) 
 
 @pytest.fixture
 async def clocked(dsn: str) -> str:
-    """A database whose clock is moved by hand."""
+    """A database with a clock that tests move."""
     async with await Clock.install(dsn):
         return dsn
 
@@ -383,7 +383,7 @@ async def advance(dsn: str, *, days: float) -> None:
 async def back(
     own: Postgres, engine: Engine, monkeypatch: pytest.MonkeyPatch, *, days: float
 ) -> AsyncGenerator[None]:
-    """The database is back after so long by all clocks; at the end what is buffered is stored."""
+    """Restart the database `days` later by all clocks. At the end, the buffer is stored."""
     engine.hold_pushes(True)
     await asyncio.to_thread(own.start)
     await advance(engine.store.database.dsn, days=days)
@@ -427,7 +427,7 @@ async def test_a_push_of_unknown_outcome_is_set_aside_once_its_window_is_over(
     async with back(own, engine, monkeypatch, days=2):
         pass
 
-    # It was stored by then; the other was not sent before, and nobody doubts that.
+    # The first one was stored already. The other one was never sent, so its outcome is certain.
     assert await drain(engine, "orders") == [0, 1, 2]
     assert failed(engine) == 1
     assert engine.buffer is not None
@@ -441,7 +441,7 @@ async def test_a_push_of_unknown_outcome_is_set_aside_once_its_window_is_over(
 
 @pytest.mark.usefixtures("clocked")
 @pytest.mark.parametrize(("before", "since"), [(3_600, 7 * DAY), (7 * DAY, 3_600)])
-async def test_of_a_window_that_was_changed_since_the_shorter_counts(
+async def test_the_shorter_of_the_old_and_new_windows_counts(
     own: Postgres,
     dsn: str,
     engine: Engine,
@@ -479,7 +479,7 @@ async def test_a_producers_push_of_unknown_outcome_is_stored_once_or_set_aside(
 
 
 @pytest.mark.usefixtures("clocked")
-async def test_what_its_producer_went_past_is_not_stored_again_if_it_may_be_stored(
+async def test_a_push_that_its_producer_has_passed_is_set_aside_if_it_may_be_stored(
     own: Postgres, dsn: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await push(engine, "orders", 0)
@@ -493,7 +493,7 @@ async def test_what_its_producer_went_past_is_not_stored_again_if_it_may_be_stor
 
 
 @pytest.mark.parametrize("window", [0, 60])
-async def test_what_would_not_be_recognised_is_answered_as_unknown(
+async def test_a_push_that_dedup_would_not_recognise_is_reported_as_unknown(
     own: Postgres, engine: Engine, monkeypatch: pytest.MonkeyPatch, window: int
 ) -> None:
     await engine.queues.configure("orders", {"dedup_seconds": window})
@@ -504,7 +504,7 @@ async def test_what_would_not_be_recognised_is_answered_as_unknown(
         await push(engine, "orders", 1, transaction_id="mine")
 
 
-async def test_a_push_of_unknown_outcome_stays_unknown_when_the_buffer_refuses_it(
+async def test_a_push_of_unknown_outcome_stays_unknown_when_the_buffer_rejects_it(
     own: Postgres, dsn: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = structs.replace(settings, file_buffer_max_bytes=1)
@@ -516,7 +516,7 @@ async def test_a_push_of_unknown_outcome_stays_unknown_when_the_buffer_refuses_i
             await push(engine, "orders", 1, transaction_id="mine")
 
 
-async def test_a_file_that_is_left_half_stored_for_weeks_is_stored_once(
+async def test_a_file_that_stays_half_stored_for_weeks_is_stored_once(
     clocked: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = structs.replace(settings, file_buffer_max_batch=1)
@@ -549,7 +549,7 @@ async def test_a_file_that_is_left_half_stored_for_weeks_is_stored_once(
             await drained(engine)
             assert await drain(engine, "orders") == [*range(5)]
 
-        # Now it is gone, and its mark may go, in its time.
+        # The file is gone now, and its mark may expire.
         assert await marks(clocked) == [2**63 - 1]
         await advance(clocked, days=8)
         await Upkeep(other.core, other.settings).look()
@@ -557,15 +557,18 @@ async def test_a_file_that_is_left_half_stored_for_weeks_is_stored_once(
 
 
 def buffered_before_scopes(value: int, sequence: int) -> BufferedPush:
-    """As releases before scopes wrote it: no scope, no digest, a transactionId of chance."""
+    """A record of a release before scopes: no scope, no digest, a random transactionId."""
     sent = BufferedItem("orders", "Default", str(value).encode(), str(uuid4()))
     return BufferedPush([sent], "p", sequence)
 
 
-async def test_what_an_older_release_buffered_is_not_stored_beside_its_repeat(
+async def test_a_push_buffered_by_an_older_release_is_not_stored_beside_its_repeat(
     own: Postgres, engine: Engine
 ) -> None:
-    """It was stopped for the upgrade before it answered; the client repeats its request."""
+    """
+    The old server was stopped for the upgrade before it responded, and the client repeats its
+    request.
+    """
     engine.hold_pushes(True)
     assert engine.buffer is not None
     await engine.buffer.append(buffered_before_scopes(3, 3))
@@ -576,7 +579,7 @@ async def test_what_an_older_release_buffered_is_not_stored_beside_its_repeat(
     assert await drain(engine, "orders") == [3]
 
 
-async def test_what_an_older_release_buffered_is_not_stored_again_after_another_server(
+async def test_a_push_buffered_by_an_older_release_is_not_stored_again_after_another_server(
     own: Postgres, dsn: str, engine: Engine
 ) -> None:
     engine.hold_pushes(True)
@@ -593,7 +596,7 @@ async def test_what_an_older_release_buffered_is_not_stored_again_after_another_
 async def test_an_item_that_was_set_aside_is_stored_by_a_retry(
     own: Postgres, engine: Engine
 ) -> None:
-    """The others are stored under their producer's number, which says nothing of this one."""
+    """The other items are stored under the producer's number, which does not cover this one."""
     await engine.queues.configure("free", {"ordered": False})
     await push(engine, "free", 0, priority=1)
     engine.hold_pushes(True)

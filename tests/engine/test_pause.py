@@ -1,4 +1,4 @@
-"""A paused queue takes messages and gives none."""
+"""A paused queue accepts pushes and delivers no messages."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from tests.engine.helpers import ack, asleep, pop, pop_later, pop_one, push, set
 from tests.support.clock import Clock
 
 
-async def test_a_paused_queue_gives_nothing_and_takes_on(engine: Engine) -> None:
+async def test_a_paused_queue_delivers_no_message_and_accepts_pushes(engine: Engine) -> None:
     await engine.queues.configure("orders", {"paused": True})
     (pushed,) = await push(engine, "orders", "a")
 
@@ -19,7 +19,7 @@ async def test_a_paused_queue_gives_nothing_and_takes_on(engine: Engine) -> None
     assert values(await pop_one(engine, "orders")) == ["a"]
 
 
-async def test_what_is_out_can_be_settled_while_the_queue_is_paused(engine: Engine) -> None:
+async def test_leased_messages_can_be_settled_while_the_queue_is_paused(engine: Engine) -> None:
     await push(engine, "orders", "a", "b")
     held = await pop_one(engine, "orders")
 
@@ -31,7 +31,7 @@ async def test_what_is_out_can_be_settled_while_the_queue_is_paused(engine: Engi
     assert values(await pop_one(engine, "orders")) == ["b"]
 
 
-async def test_nothing_is_tried_again_while_the_queue_is_paused(
+async def test_failed_messages_are_not_retried_while_the_queue_is_paused(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", "failed", partition="one")
@@ -50,7 +50,7 @@ async def test_nothing_is_tried_again_while_the_queue_is_paused(
     assert sorted(values(taken)) == ["expired", "failed", "scheduled"]
 
 
-async def test_the_end_of_a_pause_wakes_who_waits(engine: Engine) -> None:
+async def test_the_end_of_a_pause_wakes_waiters(engine: Engine) -> None:
     await engine.queues.configure("orders", {"paused": True})
     await push(engine, "orders", "a")
     waiter = asyncio.create_task(pop_later(engine, "orders"))
@@ -61,7 +61,7 @@ async def test_the_end_of_a_pause_wakes_who_waits(engine: Engine) -> None:
     assert values(await waiter) == ["a"]
 
 
-async def test_a_pop_by_namespace_passes_a_paused_queue(engine: Engine) -> None:
+async def test_a_pop_by_namespace_skips_a_paused_queue(engine: Engine) -> None:
     await engine.queues.configure("one", {"paused": True, "priority": 5}, namespace="shop")
     await engine.queues.configure("two", namespace="shop")
     await push(engine, "one", "a")

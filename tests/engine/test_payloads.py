@@ -1,4 +1,4 @@
-"""A payload comes back as the bytes that were sent."""
+"""A payload is returned as the bytes that were sent."""
 
 import msgspec
 import pytest
@@ -31,7 +31,7 @@ EXACT = [
 
 
 @pytest.mark.parametrize("payload", EXACT, ids=range(len(EXACT)))
-async def test_a_payload_comes_back_byte_for_byte(engine: Engine, payload: bytes) -> None:
+async def test_a_payload_is_returned_byte_for_byte(engine: Engine, payload: bytes) -> None:
     await engine.push([PushItem(queue="orders", payload=payload)])
 
     delivery = await pop_one(engine, "orders")
@@ -40,7 +40,7 @@ async def test_a_payload_comes_back_byte_for_byte(engine: Engine, payload: bytes
     assert bytes(message(delivery, 0).data) == payload
 
 
-async def test_payloads_of_one_request_do_not_run_into_each_other(engine: Engine) -> None:
+async def test_payloads_of_one_request_stay_separate(engine: Engine) -> None:
     (pushed, *_) = await engine.push([PushItem(queue="orders", payload=each) for each in EXACT])
     assert pushed.offset == 0
 
@@ -78,7 +78,7 @@ async def test_bytes_are_the_same_in_a_dead_letter_and_when_scheduled(engine: En
         await settle(engine, delivery)
 
 
-async def test_a_raw_value_is_carried_like_bytes(engine: Engine) -> None:
+async def test_a_raw_value_is_stored_like_bytes(engine: Engine) -> None:
     request = msgspec.json.decode(
         b'{"queue":"orders","payload": {"b" : 1.0, "a":[ ]} }', type=RawItem
     )
@@ -89,13 +89,13 @@ async def test_a_raw_value_is_carried_like_bytes(engine: Engine) -> None:
 
 
 class RawItem(msgspec.Struct):
-    """An item as a server decodes it."""
+    """An item as the server decodes it."""
 
     queue: str
     payload: msgspec.Raw
 
 
-async def test_headers_and_trace_come_back_with_their_message(engine: Engine) -> None:
+async def test_headers_and_trace_are_returned_with_their_message(engine: Engine) -> None:
     await push(engine, "orders", "a", headers={"Ключ": "🐢", "empty": ""}, trace_id="t-1")
     await push(engine, "orders", "b")
 
@@ -105,7 +105,7 @@ async def test_headers_and_trace_come_back_with_their_message(engine: Engine) ->
     assert (second.headers, second.trace_id) == ({}, None)
 
 
-async def test_a_message_knows_where_it_is(engine: Engine) -> None:
+async def test_a_message_has_its_queue_partition_and_offset(engine: Engine) -> None:
     (pushed,) = await push(engine, "orders", "a", partition="one")
 
     (delivery,) = await engine.pop(PopRequest(queue="orders", partition="one", consumer_group="g"))
@@ -116,7 +116,7 @@ async def test_a_message_knows_where_it_is(engine: Engine) -> None:
     assert (got.attempt, got.priority, got.lease_id) == (1, 0, delivery.lease_id)
 
 
-async def test_large_payloads_are_cut_into_segments_and_stay_in_order(engine: Engine) -> None:
+async def test_large_payloads_are_split_into_segments_and_stay_in_order(engine: Engine) -> None:
     large = [f"{n}" + "x" * 900_000 for n in range(12)]
     pushed = await push(engine, "orders", *large)
     assert [each.offset for each in pushed] == list(range(12))

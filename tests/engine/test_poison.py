@@ -1,4 +1,4 @@
-"""One bad request in a shared flush hurts nobody else."""
+"""One bad request in a shared flush does not affect the others."""
 
 import asyncio
 from collections.abc import Awaitable, Generator
@@ -40,7 +40,7 @@ POISON = {
 async def with_neighbours(
     engine: Engine, offender: Awaitable[PushResult]
 ) -> list[Pushed] | BaseException:
-    """Let the offender share a flush with good pushes, which all must be stored."""
+    """Send the offender in one flush with good pushes, which must all be stored."""
     await push(engine, "orders", "first")
     good = [push(engine, "orders", n) for n in range(20)]
     before, answer, after = await asyncio.gather(
@@ -56,7 +56,7 @@ async def with_neighbours(
 
 
 @pytest.mark.parametrize("name", POISON)
-async def test_a_payload_that_is_no_good_json_is_refused_alone(engine: Engine, name: str) -> None:
+async def test_only_a_payload_with_invalid_json_is_rejected(engine: Engine, name: str) -> None:
     bad = PushItem(queue="orders", payload=POISON[name])
 
     answers = await with_neighbours(engine, engine.push([bad]))
@@ -66,7 +66,7 @@ async def test_a_payload_that_is_no_good_json_is_refused_alone(engine: Engine, n
     assert (answer.status, answer.code) == ("failed", "invalid_item")
 
 
-async def test_a_payload_over_the_limit_is_refused_alone(engine: Engine) -> None:
+async def test_only_a_payload_over_the_limit_is_rejected(engine: Engine) -> None:
     fits = b'"' + b"x" * (2**20 - 2) + b'"'
     over = b'"' + b"x" * (2**20 - 1) + b'"'
 
@@ -81,7 +81,7 @@ async def test_a_payload_over_the_limit_is_refused_alone(engine: Engine) -> None
     ]
 
 
-async def test_a_queue_may_allow_less(engine: Engine) -> None:
+async def test_a_queue_may_have_a_lower_limit(engine: Engine) -> None:
     await engine.queues.configure("orders", {"max_payload_bytes": 5})
 
     answers = await push(engine, "orders", "abc", "abcd")
@@ -89,7 +89,7 @@ async def test_a_queue_may_allow_less(engine: Engine) -> None:
     assert [each.code for each in answers] == [None, "payload_too_large"]
 
 
-async def test_bad_items_of_a_request_leave_its_good_ones(engine: Engine) -> None:
+async def test_bad_items_of_a_request_do_not_affect_its_good_ones(engine: Engine) -> None:
     payloads = [b"1", *POISON.values(), b"2"]
 
     answers = await engine.push([PushItem(queue="orders", payload=each) for each in payloads])
@@ -99,7 +99,7 @@ async def test_bad_items_of_a_request_leave_its_good_ones(engine: Engine) -> Non
     assert await drain(engine, "orders") == [1, 2]
 
 
-async def test_two_bad_payloads_cannot_make_a_good_pair(engine: Engine) -> None:
+async def test_two_bad_payloads_do_not_form_a_good_pair(engine: Engine) -> None:
     pairs = [(b'"a', b'b"'), (b"[1", b"2]"), (b'{"a":[1', b"2]}"), (b"1,2", b'"x')]
     for pair in pairs:
         answers = await engine.push([PushItem(queue="orders", payload=each) for each in pair])
@@ -125,7 +125,7 @@ async def test_two_bad_payloads_cannot_make_a_good_pair(engine: Engine) -> None:
     ],
     ids=range(13),
 )
-async def test_an_item_with_what_cannot_be_stored_is_refused_alone(
+async def test_only_an_item_that_cannot_be_stored_is_rejected(
     engine: Engine, fields: dict[str, Any]
 ) -> None:
     answers = await with_neighbours(
@@ -143,7 +143,7 @@ async def test_an_item_with_what_cannot_be_stored_is_refused_alone(
     [("p", 2**63), ("\ud800", 1), ("nul \0", 1), ("", 1), ("x" * 256, 1)],
     ids=["large sequence", "surrogate", "nul", "empty", "long"],
 )
-async def test_a_producer_that_cannot_be_stored_is_refused_alone(
+async def test_only_a_producer_that_cannot_be_stored_is_rejected(
     engine: Engine, producer_id: str, sequence: int
 ) -> None:
     refused = await with_neighbours(
@@ -157,7 +157,7 @@ async def test_a_producer_that_cannot_be_stored_is_refused_alone(
 @pytest.mark.parametrize(
     "queue", ["", "\ud800", "x\0", "x\n", "__x", " x", "x" * 256, ".", ".."], ids=range(9)
 )
-async def test_a_name_that_cannot_be_is_refused_alone(engine: Engine, queue: str) -> None:
+async def test_only_an_invalid_name_is_rejected(engine: Engine, queue: str) -> None:
     refused = await with_neighbours(engine, engine.push([item(queue, "x")]))
 
     assert isinstance(refused, QueenError), repr(refused)
@@ -168,7 +168,7 @@ async def test_a_name_that_cannot_be_is_refused_alone(engine: Engine, queue: str
     "forged",
     ["0.99999999999999999999." + "0" * 32, "0.-1." + "0" * 32, "0.1.zz", "", "a.b.c", "0.1"],
 )
-async def test_a_lease_that_never_was_is_lost_alone(engine: Engine, forged: str) -> None:
+async def test_only_a_lease_that_never_existed_is_lost(engine: Engine, forged: str) -> None:
     for n in range(6):
         await push(engine, "orders", n, partition=str(n))
     held = [await pop_one(engine, "orders") for _ in range(6)]
@@ -185,7 +185,7 @@ async def test_a_lease_that_never_was_is_lost_alone(engine: Engine, forged: str)
 
 
 @pytest.mark.parametrize("delay_seconds", [-1.0, float("nan"), 1e300], ids=str)
-async def test_a_delay_of_an_ack_that_cannot_be_is_refused_alone(
+async def test_only_an_ack_with_an_invalid_delay_is_rejected(
     engine: Engine, delay_seconds: float
 ) -> None:
     await push(engine, "orders", "a", partition="one")
@@ -208,7 +208,7 @@ async def test_a_delay_of_an_ack_that_cannot_be_is_refused_alone(
     assert isinstance(bad, QueenError) or (isinstance(bad, list) and not bad[0].success), repr(bad)
 
 
-async def test_ten_thousand_items_fit_a_request_and_no_more(engine: Engine) -> None:
+async def test_a_request_has_at_most_ten_thousand_items(engine: Engine) -> None:
     answers = await push(engine, "orders", *range(10_000))
     assert answers[-1].offset == 9_999
 
@@ -220,7 +220,7 @@ async def test_ten_thousand_items_fit_a_request_and_no_more(engine: Engine) -> N
     assert caught.value.code == "bad_request"
 
 
-async def test_a_request_that_finds_no_room_for_all_its_lanes_stores_nothing(dsn: str) -> None:
+async def test_a_request_without_room_for_all_its_partitions_stores_no_item(dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(max_queued_requests=1)) as engine:
         for partition in ("a", "b"):
             await push(engine, "orders", 0, partition=partition)
@@ -232,7 +232,7 @@ async def test_a_request_that_finds_no_room_for_all_its_lanes_stores_nothing(dsn
 
 
 @pytest.mark.parametrize("is_other_stored", [False, True])
-async def test_a_lane_whose_outcome_is_unknown_leaves_the_request_in_doubt(
+async def test_a_partition_with_an_unknown_outcome_makes_the_whole_request_unknown(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, is_other_stored: bool
 ) -> None:
     for partition in ("a", "b"):
@@ -247,7 +247,7 @@ async def test_a_lane_whose_outcome_is_unknown_leaves_the_request_in_doubt(
             return await store(push)
         raise Overloaded("a lock took too long")
 
-    # A flush for each lane.
+    # One flush per partition.
     monkeypatch.setattr(engine._pushes._lanes, "_max_units", 1)  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(engine.store.messages, "push", fail)
 
@@ -256,7 +256,7 @@ async def test_a_lane_whose_outcome_is_unknown_leaves_the_request_in_doubt(
 
 
 def count(engine: Engine, call: str) -> list[str]:
-    """Statements of this name that are sent from now on."""
+    """The statements with this name that are sent after this call."""
     sent: list[str] = []
 
     @contextmanager
@@ -270,7 +270,7 @@ def count(engine: Engine, call: str) -> list[str]:
 
 
 async def refuse(dsn: str, event: str, table: str, when: str) -> None:
-    """Make PostgreSQL fail, in a way that was not foreseen, for some rows of a table."""
+    """Make PostgreSQL fail unexpectedly for some rows of a table."""
     connection = await asyncpg.connect(dsn)
     await connection.execute(
         "create function public.refuse() returns trigger language plpgsql as"
@@ -283,7 +283,7 @@ async def refuse(dsn: str, event: str, table: str, when: str) -> None:
     await connection.close()
 
 
-async def test_the_culprit_of_a_flush_is_found_in_few_transactions(
+async def test_the_offender_in_a_flush_is_found_in_few_transactions(
     dsn: str, engine: Engine
 ) -> None:
     partitions = [str(n) for n in range(256)]
@@ -304,7 +304,7 @@ async def test_the_culprit_of_a_flush_is_found_in_few_transactions(
     assert (await drain(engine, "orders")).count("good") == 255
 
 
-async def test_the_culprit_among_acks_is_found_in_few_transactions(
+async def test_the_offender_among_acks_is_found_in_few_transactions(
     dsn: str, engine: Engine
 ) -> None:
     partitions = [str(n) for n in range(128)]

@@ -1,4 +1,4 @@
-"""The payloads of one answer are bounded in bytes; what does not fit comes with the next."""
+"""The payloads of one response have a maximum size, and the next pop returns the rest."""
 
 import asyncio
 
@@ -13,10 +13,10 @@ from tests.support.clock import Clock
 
 SETTINGS = Settings(max_pop_bytes=100, max_payload_bytes=300)
 TEXTS = [f"{number}" + "x" * 37 for number in range(5)]
-"""Of 40 bytes each: two fit."""
+"""40 bytes each, so two fit."""
 
 
-async def test_what_does_not_fit_follows_in_order_and_uncounted(dsn: str) -> None:
+async def test_messages_that_do_not_fit_follow_in_order_and_uncounted(dsn: str) -> None:
     async with await Engine.open(dsn, settings=SETTINGS) as engine:
         await push(engine, "orders", *TEXTS[:3])
         await push(engine, "orders", *TEXTS[3:])
@@ -33,7 +33,7 @@ async def test_what_does_not_fit_follows_in_order_and_uncounted(dsn: str) -> Non
         assert taken == TEXTS
 
 
-async def test_a_lease_that_was_cut_short_and_ends_is_charged_to_its_first_alone(
+async def test_the_expiry_of_a_shortened_lease_is_charged_only_to_its_first_message(
     dsn: str, clock: Clock
 ) -> None:
     async with await Engine.open(dsn, settings=SETTINGS) as engine:
@@ -49,7 +49,9 @@ async def test_a_lease_that_was_cut_short_and_ends_is_charged_to_its_first_alone
         assert attempts == [(each, 2 if each == TEXTS[0] else 1) for each in TEXTS]
 
 
-async def test_what_does_not_fit_may_go_to_another_at_once_on_an_unordered_queue(dsn: str) -> None:
+async def test_on_an_unordered_queue_messages_that_do_not_fit_are_available_immediately(
+    dsn: str,
+) -> None:
     async with await Engine.open(dsn, settings=SETTINGS) as engine:
         await engine.queues.configure("jobs", {"ordered": False})
         await push(engine, "jobs", *TEXTS)
@@ -63,7 +65,7 @@ async def test_what_does_not_fit_may_go_to_another_at_once_on_an_unordered_queue
         assert await pop(engine, "jobs") == []
 
 
-async def test_whole_partitions_that_do_not_fit_go_back(dsn: str) -> None:
+async def test_whole_partitions_that_do_not_fit_are_returned_to_the_queue(dsn: str) -> None:
     async with await Engine.open(dsn, settings=SETTINGS) as engine:
         for number, text in enumerate(TEXTS):
             await push(engine, "orders", text, partition=f"p{number}")
@@ -84,7 +86,7 @@ async def test_one_message_always_fits(dsn: str) -> None:
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-async def test_auto_ack_settles_what_is_answered_and_loses_nothing(
+async def test_auto_ack_settles_only_returned_messages(
     dsn: str, clock: Clock, ordered: bool
 ) -> None:
     async with await Engine.open(dsn, settings=SETTINGS) as engine:
@@ -106,7 +108,7 @@ async def test_auto_ack_settles_what_is_answered_and_loses_nothing(
         assert await drain(engine, "orders") == []
 
 
-async def test_auto_ack_for_several_who_wait_loses_nothing(dsn: str) -> None:
+async def test_auto_ack_for_several_waiters_loses_no_message(dsn: str) -> None:
     async with await Engine.open(dsn, settings=SETTINGS) as engine:
         await engine.queues.configure("jobs", {"ordered": False})
         waiters = [
@@ -120,10 +122,10 @@ async def test_auto_ack_for_several_who_wait_loses_nothing(dsn: str) -> None:
         assert sorted(values(each for several in found for each in several)) == TEXTS
 
 
-async def test_what_cannot_be_cut_is_not_answered(
+async def test_a_lease_that_cannot_be_shortened_is_not_returned(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An ack of the whole lease would settle messages that nobody saw."""
+    """An ack of the whole lease would settle messages that the consumer did not receive."""
     async with await Engine.open(dsn, settings=SETTINGS) as engine:
         await push(engine, "orders", *TEXTS)
 

@@ -1,4 +1,4 @@
-"""A pop looks in one queue, in one partition of it, or across the queues of a namespace or task."""
+"""A pop covers one queue, one of its partitions, or the queues of a namespace or task."""
 
 import asyncpg
 import pytest
@@ -8,7 +8,7 @@ from queen.errors import BadRequest, QueueNotFound
 from tests.engine.helpers import ack, drain, item, pop, pop_one, push, values
 
 
-async def test_a_pop_names_a_partition(engine: Engine) -> None:
+async def test_a_pop_may_name_a_partition(engine: Engine) -> None:
     await push(engine, "orders", "a", partition="one")
     await push(engine, "orders", "b", "c", partition="two")
 
@@ -32,14 +32,14 @@ async def test_an_unknown_partition_is_empty_and_is_not_created(engine: Engine, 
         await connection.close()
 
 
-async def test_a_pop_of_an_unknown_queue_is_refused(engine: Engine) -> None:
+async def test_a_pop_of_an_unknown_queue_is_rejected(engine: Engine) -> None:
     with pytest.raises(QueueNotFound):
         await pop(engine, "orders")
     with pytest.raises(QueueNotFound):
         await pop(engine, "orders", partition="one")
 
 
-async def test_a_pop_by_namespace_visits_its_queues_alone(engine: Engine) -> None:
+async def test_a_pop_by_namespace_covers_only_its_queues(engine: Engine) -> None:
     await engine.queues.configure("orders", namespace="shop")
     await engine.queues.configure("carts", namespace="shop")
     await engine.queues.configure("logs", namespace="other")
@@ -55,7 +55,7 @@ async def test_a_pop_by_namespace_visits_its_queues_alone(engine: Engine) -> Non
     assert await pop(engine, namespace="shop", batch=10, partitions=10) == []
 
 
-async def test_a_pop_by_task_and_by_both(engine: Engine) -> None:
+async def test_a_pop_may_filter_by_task_and_by_namespace_and_task(engine: Engine) -> None:
     await engine.queues.configure("one", namespace="shop", task="mail")
     await engine.queues.configure("two", namespace="shop", task="bill")
     await engine.queues.configure("three", namespace="other", task="mail")
@@ -69,7 +69,7 @@ async def test_a_pop_by_task_and_by_both(engine: Engine) -> None:
     assert sorted(values(mail)) == ["one", "three"]
 
 
-async def test_queues_are_visited_in_the_order_of_their_priority(engine: Engine) -> None:
+async def test_queues_are_popped_in_the_order_of_their_priority(engine: Engine) -> None:
     for queue, priority in (("low", -5), ("middle", 0), ("high", 7)):
         await engine.queues.configure(queue, {"priority": priority}, namespace="shop")
         await push(engine, queue, f"{queue} 1", f"{queue} 2")
@@ -83,7 +83,9 @@ async def test_queues_are_visited_in_the_order_of_their_priority(engine: Engine)
     assert taken == ["high 1", "high 2", "middle 1", "middle 2", "low 1", "low 2"]
 
 
-async def test_one_pop_goes_on_to_the_next_queue_while_it_wants_more(engine: Engine) -> None:
+async def test_one_pop_continues_with_the_next_queue_until_its_batch_is_full(
+    engine: Engine,
+) -> None:
     for queue, priority in (("low", 0), ("high", 1)):
         await engine.queues.configure(queue, {"priority": priority}, namespace="shop")
         await push(engine, queue, *([queue] * 3))
@@ -93,7 +95,7 @@ async def test_one_pop_goes_on_to_the_next_queue_while_it_wants_more(engine: Eng
     assert [(each.queue, len(each)) for each in taken] == [("high", 3), ("low", 2)]
 
 
-async def test_a_namespace_without_queues_has_nothing_to_give(engine: Engine) -> None:
+async def test_a_namespace_without_queues_is_empty(engine: Engine) -> None:
     assert await pop(engine, namespace="nowhere") == []
 
 
@@ -105,7 +107,7 @@ async def test_a_queue_that_joins_a_namespace_is_found(engine: Engine) -> None:
     assert values(await pop_one(engine, namespace="shop")) == ["a"]
 
 
-async def test_a_pop_needs_a_place_and_a_size(engine: Engine) -> None:
+async def test_a_pop_needs_a_scope_and_positive_limits(engine: Engine) -> None:
     await push(engine, "orders", "a")
     with pytest.raises(BadRequest):
         await pop(engine)
@@ -116,7 +118,7 @@ async def test_a_pop_needs_a_place_and_a_size(engine: Engine) -> None:
     assert values(await pop_one(engine, "orders", batch=10**9, partitions=10**9)) == ["a"]
 
 
-async def test_a_pop_takes_one_partition_unless_told_otherwise(engine: Engine) -> None:
+async def test_a_pop_takes_one_partition_by_default(engine: Engine) -> None:
     await engine.push([item("orders", n, partition=str(n)) for n in range(3)])
 
     assert len(await pop(engine, "orders", batch=10)) == 1
@@ -138,7 +140,7 @@ async def test_several_partitions_share_the_batch(engine: Engine) -> None:
     assert sum(map(len, rest)) == 2
 
 
-async def test_a_pop_takes_no_more_partitions_than_it_wants(engine: Engine) -> None:
+async def test_a_pop_takes_no_more_partitions_than_requested(engine: Engine) -> None:
     await engine.push([item("orders", n, partition=str(n)) for n in range(5)])
 
     taken = await pop(engine, "orders", batch=100, partitions=3)
@@ -147,7 +149,7 @@ async def test_a_pop_takes_no_more_partitions_than_it_wants(engine: Engine) -> N
     assert len(await drain(engine, "orders")) == 2
 
 
-async def test_a_batch_reaches_over_segments(engine: Engine) -> None:
+async def test_a_batch_spans_segments(engine: Engine) -> None:
     for value in range(6):
         await push(engine, "orders", value)
     await ack(engine, await pop_one(engine, "orders"))
@@ -158,8 +160,8 @@ async def test_a_batch_reaches_over_segments(engine: Engine) -> None:
     assert [message.offset for message in delivery.messages()] == [1, 2, 3, 4]
 
 
-async def test_queues_of_one_priority_take_turns(engine: Engine) -> None:
-    """The partition that is ready longest comes first, whichever queue it is of."""
+async def test_queues_of_equal_priority_take_turns(engine: Engine) -> None:
+    """The partition that has been ready longest comes first, across queues."""
     for queue in ("first", "second"):
         await engine.queues.configure(queue, namespace="shop", options={"ordered": False})
     assert await pop(engine, namespace="shop") == []

@@ -1,4 +1,4 @@
-"""Who comes first: partitions by their priority, and on unordered queues messages by theirs."""
+"""Priorities of partitions, and of messages on unordered queues."""
 
 import pytest
 
@@ -18,7 +18,7 @@ async def test_a_partition_of_higher_priority_comes_first(engine: Engine) -> Non
     assert taken == ["high 1", "high 2", "middle 1", "middle 2", "low 1", "low 2"]
 
 
-async def test_a_partitions_priority_holds_for_every_group_and_for_what_comes(
+async def test_the_priority_of_a_partition_applies_to_every_group_and_later_messages(
     engine: Engine,
 ) -> None:
     await push(engine, "orders", "low 1", partition="low")
@@ -44,7 +44,7 @@ async def test_a_failed_message_keeps_the_priority_of_its_partition(engine: Engi
     assert (values(again), again.attempt) == (["a"], 2)
 
 
-async def test_the_priority_of_a_partition_that_is_out_can_be_changed(engine: Engine) -> None:
+async def test_the_priority_of_a_leased_partition_can_be_changed(engine: Engine) -> None:
     await push(engine, "orders", "a", "b", partition="one")
     held = await pop_one(engine, "orders")
 
@@ -54,7 +54,9 @@ async def test_the_priority_of_a_partition_that_is_out_can_be_changed(engine: En
     assert values(await pop_one(engine, "orders")) == ["b"]
 
 
-async def test_a_partitions_priority_is_bounded_and_its_partition_exists(engine: Engine) -> None:
+async def test_the_priority_of_a_partition_is_bounded_and_needs_the_partition(
+    engine: Engine,
+) -> None:
     await push(engine, "orders", "a")
 
     with pytest.raises(InvalidOption):
@@ -89,7 +91,7 @@ async def test_no_priority_starves(engine: Engine) -> None:
     assert 2 <= taken.count("low") <= 10
 
 
-async def test_a_pop_by_partition_finds_every_priority_in_it(engine: Engine) -> None:
+async def test_a_pop_by_partition_finds_all_its_priorities(engine: Engine) -> None:
     await engine.queues.configure("jobs", {"ordered": False})
     await push(engine, "jobs", "low", partition="one")
     await push(engine, "jobs", "high", partition="one", priority=3)
@@ -100,7 +102,7 @@ async def test_a_pop_by_partition_finds_every_priority_in_it(engine: Engine) -> 
     assert values(taken) == ["high", "low"]
 
 
-async def test_a_priority_per_message_is_refused_on_an_ordered_queue(engine: Engine) -> None:
+async def test_a_message_priority_is_rejected_on_an_ordered_queue(engine: Engine) -> None:
     await engine.queues.configure("orders", {})
 
     answers = await engine.push([item("orders", "a", priority=3), item("orders", "b")])
@@ -112,14 +114,14 @@ async def test_a_priority_per_message_is_refused_on_an_ordered_queue(engine: Eng
     assert await drain(engine, "orders") == ["b"]
 
 
-async def test_priority_zero_is_no_priority(engine: Engine) -> None:
+async def test_priority_zero_means_no_priority(engine: Engine) -> None:
     (answer,) = await push(engine, "orders", "a", priority=0)
 
     assert answer.status == "queued"
 
 
 @pytest.mark.parametrize("priority", [-1, 10])
-async def test_a_priority_per_message_is_from_0_to_9(engine: Engine, priority: int) -> None:
+async def test_a_message_priority_is_from_0_to_9(engine: Engine, priority: int) -> None:
     await engine.queues.configure("jobs", {"ordered": False})
 
     (answer,) = await push(engine, "jobs", "a", priority=priority)
@@ -128,7 +130,10 @@ async def test_a_priority_per_message_is_from_0_to_9(engine: Engine, priority: i
 
 
 async def test_a_low_priority_does_not_starve_beside_other_queues(engine: Engine) -> None:
-    """Turns count for each target alone: with as many others it is not always the wrong one's."""
+    """
+    Turns are counted per target. Otherwise, pops of other queues could use up each turn of the low
+    one.
+    """
     await engine.queues.configure("jobs", {"ordered": False})
     for other in range(3):
         await engine.queues.configure(f"other{other}")

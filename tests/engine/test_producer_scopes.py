@@ -1,4 +1,4 @@
-"""Scopes may use the same producer id: each counts on its own, also during a rolling upgrade."""
+"""Producer IDs are unique per scope, also during a rolling upgrade."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,12 +20,12 @@ from tests.support.postgres import Server
 BEFORE = "0018"
 """The first migration that the last release does not have."""
 OF_SCOPES = ("push", "producers")
-"""Files of functions that need it."""
+"""Function files that need this migration."""
 
 
 @pytest.fixture
 async def upgraded(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Engine]:
-    """An engine over a database in which the last release has stored sequences."""
+    """An engine on a database in which the last release stored sequences."""
     dsn = postgres.create_database(f"test_{uuid4().hex}")
     with monkeypatch.context() as patched:
         older = {name: text for name, text in sql.MIGRATIONS.items() if name < BEFORE}
@@ -46,14 +46,14 @@ async def upgraded(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 
 
 async def send(engine: Engine, sequence: int, scope: str = "acme") -> bool:
-    """Push under a number; whether it was replayed."""
+    """Push with a sequence number, and return whether it was a replay."""
     sent = [item("orders", f"{scope} {sequence}")]
     result = await engine.push(sent, producer_id="billing-1", sequence=sequence, scope=scope)
     return result.is_replayed
 
 
 async def send_as_before(engine: Engine, sequence: int) -> list[tuple[str, str | None]]:
-    """Push as a server of the last release does: no scope, no digest."""
+    """Push as a server of the last release does: without scope and digest."""
     lane = ("orders", "Default", 0)
     lanes = await engine.catalogue.lanes([lane])
     body, ends = segment.encode([b'"before %d"' % sequence])
@@ -76,13 +76,13 @@ REPLAYED = [("producer", None)]
 STALE = [("producer", "QN009")]
 
 
-async def test_a_sequence_goes_on_after_the_upgrade(upgraded: Engine) -> None:
+async def test_a_sequence_continues_after_the_upgrade(upgraded: Engine) -> None:
     assert [await send(upgraded, n) for n in (6, 7)] == [False, False]
 
     assert await drain(upgraded, "orders") == ["acme 6", "acme 7"]
 
 
-async def test_a_repeat_across_the_upgrade_is_replayed_and_a_lower_number_stale(
+async def test_a_repeat_across_the_upgrade_is_replayed_and_a_lower_number_is_stale(
     upgraded: Engine,
 ) -> None:
     await push(upgraded, "orders", "first")
@@ -94,7 +94,7 @@ async def test_a_repeat_across_the_upgrade_is_replayed_and_a_lower_number_stale(
     assert await drain(upgraded, "orders") == ["first"]
 
 
-async def test_the_upgrade_keeps_one_row_of_a_producer_and_the_marks_of_buffers(
+async def test_the_upgrade_keeps_one_row_per_producer_and_the_marks_of_buffers(
     upgraded: Engine,
 ) -> None:
     rows = await upgraded.store.messages.last_request("raced", "acme")
@@ -106,7 +106,7 @@ async def test_the_upgrade_keeps_one_row_of_a_producer_and_the_marks_of_buffers(
     await upgraded.push([item("orders", 1)], producer_id="raced", sequence=4)
 
 
-async def test_requests_move_between_servers_of_both_releases(upgraded: Engine) -> None:
+async def test_requests_may_alternate_between_servers_of_both_releases(upgraded: Engine) -> None:
     assert await send_as_before(upgraded, 6) == STORED
     assert await send(upgraded, 6)
     assert not await send(upgraded, 7)
@@ -145,20 +145,20 @@ async def test_first_requests_at_servers_of_both_releases_wait_for_each_other(
     assert await drain(engine, "orders") == ["first"]
 
 
-async def test_scopes_count_each_on_their_own(engine: Engine) -> None:
+async def test_scopes_count_independently(engine: Engine) -> None:
     assert [await send(engine, 3, scope) for scope in ("acme", "zeta")] == [False, False]
     assert not await send(engine, 2**63 - 1, "zeta")
     assert not await send(engine, 4, "acme")
     assert await send(engine, 4, "acme")
 
 
-async def test_a_flush_of_many_scopes_and_one_id_is_stored(engine: Engine) -> None:
+async def test_a_flush_with_one_producer_id_in_many_scopes_is_stored(engine: Engine) -> None:
     for sequence in range(3):
         sent = await asyncio.gather(*(send(engine, sequence, f"s{n}") for n in range(20)))
         assert not any(sent)
 
 
-async def test_what_is_kept_of_a_request_is_small(engine: Engine) -> None:
+async def test_the_stored_state_of_a_request_is_small(engine: Engine) -> None:
     await engine.push([item("orders", n) for n in range(5_000)], producer_id="p", sequence=1)
 
     row = await engine.store.messages.last_request("p", "*")

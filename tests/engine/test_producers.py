@@ -1,4 +1,4 @@
-"""A producer counts its requests: each is stored once, all of it or nothing."""
+"""A producer numbers its requests, and each one is stored once, completely or not at all."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from queen.errors import BadRequest, PayloadTooLarge, QueenError, QueueFull, Seq
 from tests.engine.helpers import drain, item, pop, push
 
 
-async def test_the_last_number_again_is_answered_as_replayed_and_stored_once(
+async def test_a_repeated_number_is_reported_as_replayed_and_stored_once(
     engine: Engine,
 ) -> None:
     items = [item("orders", "a"), item("orders", "b", partition="two")]
@@ -38,7 +38,7 @@ async def test_a_lower_number_is_stale(engine: Engine) -> None:
     assert await drain(engine, "orders") == ["a", "c"]
 
 
-async def test_producers_count_each_on_their_own(engine: Engine) -> None:
+async def test_producers_count_independently(engine: Engine) -> None:
     for producer in ("p", "q"):
         answer = await engine.push([item("orders", producer)], producer_id=producer, sequence=1)
         assert not answer.is_replayed
@@ -46,7 +46,9 @@ async def test_producers_count_each_on_their_own(engine: Engine) -> None:
     assert await drain(engine, "orders") == ["p", "q"]
 
 
-async def test_the_same_number_many_times_at_once_is_stored_once(engine: Engine, dsn: str) -> None:
+async def test_concurrent_requests_with_the_same_number_are_stored_once(
+    engine: Engine, dsn: str
+) -> None:
     async with await Engine.open(dsn) as other:
         answers = await asyncio.gather(
             *(
@@ -71,7 +73,7 @@ async def test_many_producers_share_flushes(engine: Engine) -> None:
     assert sorted(await drain(engine, "orders")) == sorted([*range(30)] * 3)
 
 
-async def test_a_stale_producer_does_not_harm_its_flush(engine: Engine) -> None:
+async def test_a_stale_producer_does_not_affect_its_flush(engine: Engine) -> None:
     await engine.push([item("orders", "old")], producer_id="stale", sequence=9)
 
     answers = await asyncio.gather(
@@ -86,7 +88,7 @@ async def test_a_stale_producer_does_not_harm_its_flush(engine: Engine) -> None:
     assert (first, sorted(others)) == ("old", list(range(10)))
 
 
-async def test_one_bad_item_refuses_the_whole_request(engine: Engine) -> None:
+async def test_one_bad_item_rejects_the_whole_request(engine: Engine) -> None:
     large = item("orders", "x" * 2**20)
     with pytest.raises(PayloadTooLarge):
         await engine.push([item("orders", "a"), large], producer_id="p", sequence=1)
@@ -108,13 +110,13 @@ async def test_one_bad_item_refuses_the_whole_request(engine: Engine) -> None:
     ids=lambda options: next(iter(options)),
 )
 @pytest.mark.parametrize("is_stale", [True, False])
-async def test_a_repeat_is_replayed_whatever_the_options_of_its_queue_are_now(
+async def test_a_repeat_is_replayed_under_any_current_options_of_its_queue(
     engine: Engine, options: dict[str, Any], is_stale: bool
 ) -> None:
     items = [item("orders", "large"), item("orders", "larger", partition="two")]
     await engine.push(items, producer_id="p", sequence=1)
     async with await Engine.open(engine.store.database.dsn) as other:
-        # Here they are believed for a while yet, or not any more.
+        # Test with outdated and with current options in this process's cache.
         await other.queues.configure("orders", options)
     if not is_stale:
         engine.catalogue.forget_options()
@@ -127,7 +129,7 @@ async def test_a_repeat_is_replayed_whatever_the_options_of_its_queue_are_now(
     assert len(await drain(engine, "orders")) == 2
 
 
-async def test_one_full_queue_refuses_the_whole_request(engine: Engine) -> None:
+async def test_one_full_queue_rejects_the_whole_request(engine: Engine) -> None:
     await engine.queues.configure("full", {"max_size": 1})
     await push(engine, "full", "a")
     await push(engine, "orders", "first")
@@ -138,7 +140,7 @@ async def test_one_full_queue_refuses_the_whole_request(engine: Engine) -> None:
     assert await drain(engine, "orders") == ["first"]
 
 
-async def test_a_known_transaction_id_is_a_duplicate_and_no_failure(engine: Engine) -> None:
+async def test_a_known_transaction_id_is_a_duplicate_and_not_an_error(engine: Engine) -> None:
     await push(engine, "orders", "a", transaction_id="t")
 
     answer = await engine.push(
@@ -158,7 +160,7 @@ async def test_a_scheduled_message_of_a_producer_is_stored_once(engine: Engine) 
     assert await drain(engine, "orders") == ["a"]
 
 
-async def test_producer_and_sequence_belong_together(engine: Engine) -> None:
+async def test_producer_id_and_sequence_require_each_other(engine: Engine) -> None:
     with pytest.raises(BadRequest):
         await engine.push([item("orders", "a")], producer_id="p")
     with pytest.raises(BadRequest):
@@ -171,7 +173,7 @@ async def test_producer_and_sequence_belong_together(engine: Engine) -> None:
 
 
 async def test_outcomes_of_many_producers_cost_no_more_than_their_number(dsn: str) -> None:
-    """A crowd of clients that come back at once shares a flush: 5,000 of them took 7 seconds."""
+    """Many clients that reconnect together share a flush. 5,000 of them once took 7 seconds."""
     connection = await asyncpg.connect(dsn)
 
     async def seconds(count: int) -> float:
@@ -199,4 +201,4 @@ async def test_outcomes_of_many_producers_cost_no_more_than_their_number(dsn: st
     finally:
         await connection.close()
     assert bases == [4711]
-    assert many < 24 * few  # Not 64.
+    assert many < 24 * few  # Quadratic time would be 64 times.

@@ -1,4 +1,4 @@
-"""Purge removes messages, takes the leases on them away, and never gives an offset twice."""
+"""Purge removes messages and their leases, and never reuses an offset."""
 
 import asyncpg
 import pytest
@@ -23,7 +23,7 @@ from tests.sql.stepping import segment
 from tests.support.clock import Clock
 
 
-async def test_a_purged_queue_is_empty_and_its_offsets_go_on(engine: Engine) -> None:
+async def test_a_purged_queue_is_empty_and_its_offsets_continue(engine: Engine) -> None:
     await push(engine, "orders", "a", "b")
     await push(engine, "orders", "c")
     await push(engine, "orders", "d", partition="two")
@@ -39,7 +39,7 @@ async def test_a_purged_queue_is_empty_and_its_offsets_go_on(engine: Engine) -> 
     assert (values(delivery), delivery.offsets) == (["e"], [3])
 
 
-async def test_purge_of_one_partition_leaves_the_others(engine: Engine) -> None:
+async def test_purge_of_one_partition_leaves_the_others_unchanged(engine: Engine) -> None:
     await push(engine, "orders", "a", partition="one")
     await push(engine, "orders", "b", partition="two")
 
@@ -60,7 +60,7 @@ async def test_a_purge_is_recorded_with_the_removals(engine: Engine, dsn: str) -
     assert [tuple(row) for row in rows] == [(0, 3, "purge")]
 
 
-async def test_purge_takes_leases_away(engine: Engine, clock: Clock) -> None:
+async def test_purge_ends_leases(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a", "b")
     held = await pop_one(engine, "orders")
 
@@ -74,7 +74,7 @@ async def test_purge_takes_leases_away(engine: Engine, clock: Clock) -> None:
     assert values(await pop_one(engine, "orders")) == ["c"]
 
 
-async def test_purge_removes_what_is_held_back(engine: Engine, clock: Clock) -> None:
+async def test_purge_removes_delayed_messages(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a", delay_seconds=5)
 
     await purge(engine, "orders")
@@ -83,7 +83,7 @@ async def test_purge_removes_what_is_held_back(engine: Engine, clock: Clock) -> 
     assert await drain(engine, "orders") == []
 
 
-async def test_purge_of_the_completed_leaves_what_nobody_reads_yet(engine: Engine) -> None:
+async def test_purge_of_completed_messages_keeps_those_without_a_reader(engine: Engine) -> None:
     await push(engine, "orders", "a", "b")
 
     assert await purge(engine, "orders", is_completed=True) == 0
@@ -92,7 +92,7 @@ async def test_purge_of_the_completed_leaves_what_nobody_reads_yet(engine: Engin
     assert await purge(engine, "orders", is_completed=True) == 2
 
 
-async def test_purge_of_the_completed_leaves_all_when_the_only_group_is_gone(
+async def test_purge_of_completed_messages_removes_none_after_the_only_group_is_deleted(
     engine: Engine,
 ) -> None:
     await push(engine, "orders", "a", "b")
@@ -102,7 +102,7 @@ async def test_purge_of_the_completed_leaves_all_when_the_only_group_is_gone(
     assert await purge(engine, "orders", is_completed=True) == 0
 
 
-async def test_purge_of_the_completed_leaves_what_a_group_has_not_settled(
+async def test_purge_of_completed_messages_keeps_those_that_a_group_has_not_settled(
     engine: Engine,
 ) -> None:
     for value in range(4):
@@ -118,7 +118,7 @@ async def test_purge_of_the_completed_leaves_what_a_group_has_not_settled(
     assert await purge(engine, "orders", is_completed=True) == 3
 
 
-async def test_purge_before_an_instant_leaves_what_came_later(engine: Engine, clock: Clock) -> None:
+async def test_purge_before_a_timestamp_keeps_later_messages(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "old")
     await clock.advance(seconds=60)
     instant = await clock.now()
@@ -130,7 +130,7 @@ async def test_purge_before_an_instant_leaves_what_came_later(engine: Engine, cl
     assert await drain(engine, "orders", group="fresh") == ["new"]
 
 
-async def test_purge_before_an_instant_cuts_a_delivery_that_is_out(
+async def test_purge_before_a_timestamp_shortens_a_leased_delivery(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", "old")
@@ -147,7 +147,7 @@ async def test_purge_before_an_instant_cuts_a_delivery_that_is_out(
     assert (values(again), again.attempt) == (["new"], 1)
 
 
-async def test_purged_messages_come_from_no_cache(engine: Engine, dsn: str) -> None:
+async def test_purged_messages_are_not_served_from_the_cache(engine: Engine, dsn: str) -> None:
     await push(engine, "orders", "a")
     async with await Engine.open(dsn) as other:
         await purge(other, "orders")
@@ -160,14 +160,12 @@ async def test_purged_messages_come_from_no_cache(engine: Engine, dsn: str) -> N
     assert await drain(engine, "orders", group="g") == ["b"]
 
 
-async def test_purge_needs_a_queue(engine: Engine) -> None:
+async def test_purge_requires_a_queue(engine: Engine) -> None:
     with pytest.raises(QueueNotFound):
         await purge(engine, "orders")
 
 
-async def test_a_purged_message_that_was_held_back_can_be_pushed_again(
-    engine: Engine, clock: Clock
-) -> None:
+async def test_a_purged_delayed_message_can_be_pushed_again(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a", delay_seconds=5, transaction_id="t")
     await purge(engine, "orders")
 
@@ -177,7 +175,7 @@ async def test_a_purged_message_that_was_held_back_can_be_pushed_again(
     assert await drain(engine, "orders") == ["b"]
 
 
-async def test_a_purge_of_the_old_leaves_a_failed_message_to_its_backoff(
+async def test_a_purge_of_old_messages_leaves_a_failed_message_to_its_backoff(
     engine: Engine, clock: Clock
 ) -> None:
     await engine.queues.configure(
@@ -198,7 +196,7 @@ async def test_a_purge_of_the_old_leaves_a_failed_message_to_its_backoff(
     assert (values(again), again.attempt) == (["a"], 2)
 
 
-async def test_a_purge_of_a_failed_message_gives_the_rest_at_once(
+async def test_after_a_purge_of_a_failed_message_the_rest_is_available_immediately(
     engine: Engine, clock: Clock
 ) -> None:
     await engine.queues.configure(
@@ -234,7 +232,7 @@ async def test_a_long_partition_is_purged_in_steps(engine: Engine) -> None:
     assert await purge(engine, "orders") == 0
 
 
-async def test_the_count_of_a_purge_has_scheduled_messages_of_all_priorities(
+async def test_the_count_of_a_purge_includes_scheduled_messages_of_all_priorities(
     engine: Engine,
 ) -> None:
     await engine.queues.configure("jobs", {"ordered": False})

@@ -1,4 +1,4 @@
-"""A rate limit: never more than its maximum in any window of its period, per group, in order."""
+"""A rate limit bounds the messages in any window of its period, per group, and keeps the order."""
 
 import random
 
@@ -17,7 +17,7 @@ def limit(most: int, ms: int, per: str) -> dict[str, object]:
 async def take(
     engine: Engine, clock: Clock, *, steps: int, step: float, batch: int, partitions: int
 ) -> list[tuple[float, str, int]]:
-    """Pop again and again; (seconds since the start, partition, value) of each message."""
+    """Pop repeatedly, and return (seconds since the start, partition, value) of each message."""
     taken: list[tuple[float, str, int]] = []
     start = await clock.now()
     for _ in range(steps):
@@ -30,12 +30,12 @@ async def take(
 
 
 def busiest(times: list[float], period: float) -> int:
-    """The most messages in any window of the period."""
+    """The largest number of messages in any window of the period."""
     return max(sum(start <= time < start + period for time in times) for start in times)
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-async def test_a_queue_gives_no_more_than_its_rate_in_any_window(
+async def test_a_queue_delivers_no_more_than_its_rate_in_any_window(
     engine: Engine, clock: Clock, ordered: bool
 ) -> None:
     await engine.queues.configure("orders", limit(4, 10_000, "queue") | {"ordered": ordered})
@@ -52,7 +52,7 @@ async def test_a_queue_gives_no_more_than_its_rate_in_any_window(
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-async def test_a_partition_gives_no_more_than_its_rate_in_any_window(
+async def test_a_partition_delivers_no_more_than_its_rate_in_any_window(
     engine: Engine, clock: Clock, ordered: bool
 ) -> None:
     await engine.queues.configure("orders", limit(2, 5_000, "partition") | {"ordered": ordered})
@@ -75,7 +75,7 @@ async def test_messages_of_every_priority_count_for_their_partition(
     items = [item("orders", n, partition="one", priority=n % 3) for n in range(9)]
     await engine.push([*items, item("orders", 9, partition="two", priority=1)])
     first = await pop_one(engine, "orders", partition="one")
-    await settle(engine, first, status="failed")  # It counts again when it comes again.
+    await settle(engine, first, status="failed")  # A redelivery counts again.
 
     taken = await take(engine, clock, steps=60, step=0.7, batch=10, partitions=10)
 
@@ -85,7 +85,7 @@ async def test_messages_of_every_priority_count_for_their_partition(
     assert ("two", 9) in [each[1:] for each in taken if each[0] < 1]
 
 
-async def test_a_pop_takes_what_the_rate_leaves_and_the_next_period_opens(
+async def test_a_pop_takes_the_rest_of_the_rate_and_the_next_period_allows_more(
     engine: Engine, clock: Clock
 ) -> None:
     await engine.queues.configure("orders", limit(3, 60_000, "queue"))
@@ -98,7 +98,7 @@ async def test_a_pop_takes_what_the_rate_leaves_and_the_next_period_opens(
     assert await drain(engine, "orders", batch=100) == [3, 4, 5]
 
 
-async def test_other_partitions_go_on_when_one_has_used_its_rate(engine: Engine) -> None:
+async def test_other_partitions_continue_when_one_has_used_its_rate(engine: Engine) -> None:
     await engine.queues.configure("orders", limit(1, 60_000, "partition"))
     await engine.push([item("orders", f"{p} {n}", partition=p) for p in "ab" for n in range(2)])
 
@@ -124,7 +124,7 @@ async def test_auto_acked_messages_count(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("per", ["queue", "partition"])
-async def test_a_redelivery_counts_as_well(engine: Engine, clock: Clock, per: str) -> None:
+async def test_a_redelivery_counts_too(engine: Engine, clock: Clock, per: str) -> None:
     await engine.queues.configure("orders", limit(1, 60_000, per) | {"retry_delay_ms": 0})
     await push(engine, "orders", "a")
     await settle(engine, await pop_one(engine, "orders"), status="failed")
@@ -136,7 +136,7 @@ async def test_a_redelivery_counts_as_well(engine: Engine, clock: Clock, per: st
     assert (values(again), again.attempt) == (["a"], 2)
 
 
-async def test_a_rate_is_lifted_by_configure(engine: Engine, clock: Clock) -> None:
+async def test_configure_can_remove_a_rate(engine: Engine, clock: Clock) -> None:
     await engine.queues.configure("orders", limit(1, 3_600_000, "queue"))
     await push(engine, "orders", *range(4), partition="one")
     await push(engine, "orders", *range(4), partition="two")
@@ -149,7 +149,7 @@ async def test_a_rate_is_lifted_by_configure(engine: Engine, clock: Clock) -> No
 
 
 @pytest.mark.parametrize("per", ["queue", "partition"])
-async def test_a_rate_of_few_is_used_whole(engine: Engine, clock: Clock, per: str) -> None:
+async def test_a_low_rate_is_used_completely(engine: Engine, clock: Clock, per: str) -> None:
     await engine.queues.configure("orders", limit(2, 10_000, per))
     await push(engine, "orders", *range(6))
     for expected in ([0, 1], [2, 3], [4, 5]):
@@ -161,7 +161,7 @@ async def test_a_rate_of_few_is_used_whole(engine: Engine, clock: Clock, per: st
 
 @pytest.mark.parametrize("per", ["queue", "partition"])
 @pytest.mark.parametrize(("before", "after"), [(1_000, 10_000), (10_000, 1_000)])
-async def test_another_period_counts_what_was_claimed_before(
+async def test_another_period_counts_earlier_claims(
     engine: Engine, clock: Clock, per: str, before: int, after: int
 ) -> None:
     await engine.queues.configure("orders", limit(1, before, per))
@@ -176,8 +176,10 @@ async def test_another_period_counts_what_was_claimed_before(
 
 
 @pytest.mark.parametrize(("most", "of_it"), [(5, 1.0), (300, 64 / 65)])
-async def test_a_history_is_strict_nearly_used_and_short(dsn: str, most: int, of_it: float) -> None:
-    """Ten periods of claims of one or a few, whenever something is allowed."""
+async def test_the_claim_history_is_exact_nearly_fully_used_and_short(
+    dsn: str, most: int, of_it: float
+) -> None:
+    """Ten periods with claims of one to three messages, whenever the rate allows it."""
     rng = random.Random(most)
     step_ms, period_ms = 2, 1_000
     connection = await asyncpg.connect(dsn)

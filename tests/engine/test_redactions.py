@@ -1,4 +1,4 @@
-"""A redaction drops its own segment from memory, in every process, and no other."""
+"""A redaction drops only its own segment from the cache, in every process."""
 
 from queen.engine.engine import Engine
 from tests.engine.helpers import drain, push
@@ -16,7 +16,7 @@ async def place(engine: Engine, partition: str) -> int:
     return lane.partition_id
 
 
-async def test_a_redaction_leaves_other_segments_in_memory(engine: Engine) -> None:
+async def test_a_redaction_keeps_other_segments_in_the_cache(engine: Engine) -> None:
     await push(engine, "orders", 0, 1, 2, partition="a")
     await push(engine, "orders", 3, 4, partition="a")
     await push(engine, "orders", 5, partition="b")
@@ -28,10 +28,10 @@ async def test_a_redaction_leaves_other_segments_in_memory(engine: Engine) -> No
     assert await cached(engine, "b")
     misses = engine.cache.misses
     assert sorted(await drain(engine, "orders")) == [0, 2, 3, 4, 5]
-    assert engine.cache.misses - misses == 2  # The two halves of the segment that was cut.
+    assert engine.cache.misses - misses == 2  # The two halves of the split segment.
 
 
-async def test_another_process_drops_only_what_was_redacted(dsn: str, engine: Engine) -> None:
+async def test_another_process_drops_only_the_redacted_segment(dsn: str, engine: Engine) -> None:
     async with await Engine.open(dsn) as other:
         await push(engine, "orders", 0, 1, partition="a")
         await push(engine, "orders", 2, partition="b")
@@ -44,7 +44,7 @@ async def test_another_process_drops_only_what_was_redacted(dsn: str, engine: En
         assert await cached(engine, "b")
 
 
-async def test_the_size_of_the_cache_follows_what_is_dropped(engine: Engine) -> None:
+async def test_the_cache_size_reflects_dropped_segments(engine: Engine) -> None:
     await push(engine, "orders", "x" * 1000, partition="a")
     await push(engine, "orders", "y", partition="b")
     small = engine.cache.size_bytes

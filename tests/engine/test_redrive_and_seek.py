@@ -1,4 +1,4 @@
-"""A dead letter whose message a seek gave back is one message still: it is out once at a time."""
+"""A dead letter whose message a seek made deliverable again is delivered only once at a time."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.support.clock import Clock
 
 
 async def bury(engine: Engine) -> int:
-    """An unordered queue whose only message gave up; answers the id of the dead letter."""
+    """Dead-letter the only message of an unordered queue, and return the ID of the dead letter."""
     await engine.queues.configure("q", {"ordered": False})
     await engine.push([PushItem(queue="q", payload=b"1")])
     (delivery,) = await engine.pop(PopRequest(queue="q"))
@@ -22,7 +22,7 @@ async def bury(engine: Engine) -> int:
     return letter["id"]
 
 
-async def test_a_message_that_is_out_since_a_seek_is_not_given_twice_by_a_redrive(
+async def test_a_redrive_does_not_duplicate_a_message_that_is_leased_since_a_seek(
     engine: Engine,
 ) -> None:
     letter_id = await bury(engine)
@@ -35,7 +35,7 @@ async def test_a_message_that_is_out_since_a_seek_is_not_given_twice_by_a_redriv
     assert await engine.pop(PopRequest(queue="q")) == []
 
 
-async def test_a_message_that_a_seek_will_give_again_is_not_given_twice_by_a_redrive(
+async def test_a_redrive_does_not_duplicate_a_message_that_a_seek_will_redeliver(
     engine: Engine,
 ) -> None:
     letter_id = await bury(engine)
@@ -48,7 +48,7 @@ async def test_a_message_that_a_seek_will_give_again_is_not_given_twice_by_a_red
 
 
 async def redriven(engine: Engine, *payloads: str, is_ordered: bool) -> None:
-    """Messages that gave up and are to come again; the log has them no more."""
+    """Redrive dead letters whose messages are no longer in the log."""
     await engine.queues.configure("q", {"ordered": is_ordered})
     await push(engine, "q", *payloads)
     for _ in payloads:
@@ -60,7 +60,7 @@ async def redriven(engine: Engine, *payloads: str, is_ordered: bool) -> None:
 
 @pytest.mark.parametrize("is_ordered", [True, False])
 @pytest.mark.parametrize("is_to_start", [True, False])
-async def test_a_redriven_message_that_the_log_has_no_more_outlives_a_seek(
+async def test_a_redriven_message_that_is_no_longer_in_the_log_outlives_a_seek(
     engine: Engine, is_ordered: bool, is_to_start: bool
 ) -> None:
     await redriven(engine, "a", is_ordered=is_ordered)
@@ -77,7 +77,7 @@ async def test_a_redriven_message_that_the_log_has_no_more_outlives_a_seek(
     assert await drain(engine, "q") == ["b"]
 
 
-async def test_redriven_messages_of_an_ordered_queue_come_one_by_one_after_a_seek(
+async def test_redriven_messages_of_an_ordered_queue_are_delivered_one_by_one_after_a_seek(
     engine: Engine,
 ) -> None:
     await redriven(engine, "a", "b", "c", is_ordered=True)
@@ -94,7 +94,7 @@ async def test_redriven_messages_of_an_ordered_queue_come_one_by_one_after_a_see
     assert came == ["b", "c", "d"]
 
 
-async def test_a_redriven_message_that_a_seek_gives_again_comes_once(engine: Engine) -> None:
+async def test_a_redriven_message_that_a_seek_redelivers_is_delivered_once(engine: Engine) -> None:
     letter_id = await bury(engine)
     await engine.dead_letters.redrive([letter_id])
 
@@ -117,7 +117,7 @@ async def test_a_seek_leaves_a_redriven_message_to_its_backoff(
     assert (values(again), again.attempt) == (["a"], 2)
 
 
-async def test_a_redrive_to_a_partition_that_is_removed_all_the_time_ends(
+async def test_a_redrive_to_a_partition_that_is_constantly_removed_ends(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await engine.queues.configure("elsewhere", {})
@@ -139,7 +139,7 @@ async def test_a_redrive_does_not_recreate_a_queue_that_another_process_deleted(
 ) -> None:
     await engine.queues.configure("elsewhere", {})
     await engine.catalogue.queue("elsewhere")
-    await engine.store.queues.delete("elsewhere")  # This process does not know of it.
+    await engine.store.queues.delete("elsewhere")  # This process does not receive a notification.
 
     with pytest.raises(QueueNotFound):
         await engine.dead_letters.redrive_to([1], [b"1"], [None], "elsewhere", "p")

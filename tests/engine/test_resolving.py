@@ -1,4 +1,4 @@
-"""Acks that say less than the id and the lease of a message: found all at once, and found again."""
+"""Acks that name less than the ID and lease of a message are looked up together."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ COUNT = 300
 
 @pytest.fixture
 def calls(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the calls that the engine sends to its database from now on."""
+    """The names of the calls that the engine sends to its database after this call."""
     sent: list[str] = []
     database = engine.store.database
     fetch: Callable[..., Any] = database.fetch
@@ -28,7 +28,7 @@ def calls(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def contracts(message: Message, **fields: Any) -> Acknowledgment:  # noqa: ANN401
-    """As the contract prints it."""
+    """An acknowledgment with the fields of the API contract."""
     return Acknowledgment(
         transaction_id=message.transaction_id,
         partition_id=message.partition_id,
@@ -53,7 +53,7 @@ async def given(engine: Engine, *, has_ids: bool, has_traces: bool) -> list[Mess
 
 @pytest.mark.parametrize("has_traces", [False, True])
 @pytest.mark.parametrize("has_ids", [False, True])
-async def test_all_of_a_batch_are_looked_up_at_once(
+async def test_all_acks_of_a_batch_are_looked_up_together(
     engine: Engine, calls: list[str], has_ids: bool, has_traces: bool
 ) -> None:
     messages = await given(engine, has_ids=has_ids, has_traces=has_traces)
@@ -66,7 +66,9 @@ async def test_all_of_a_batch_are_looked_up_at_once(
     assert len(calls) < 10
 
 
-async def test_all_of_a_transaction_are_looked_up_at_once(engine: Engine, calls: list[str]) -> None:
+async def test_all_acks_of_a_transaction_are_looked_up_together(
+    engine: Engine, calls: list[str]
+) -> None:
     messages = await given(engine, has_ids=True, has_traces=False)
     calls.clear()
 
@@ -76,7 +78,7 @@ async def test_all_of_a_transaction_are_looked_up_at_once(engine: Engine, calls:
     assert len(calls) < 10
 
 
-async def test_what_the_deduplication_has_forgotten_is_read_beside_the_messages(
+async def test_transaction_ids_outside_the_dedup_window_are_read_from_the_messages(
     engine: Engine,
 ) -> None:
     await engine.queues.configure("q", {"dedup_seconds": 0.0})
@@ -87,7 +89,7 @@ async def test_what_the_deduplication_has_forgotten_is_read_beside_the_messages(
     assert all(each.success for each in answers)
 
 
-async def test_each_of_a_batch_hears_of_itself(engine: Engine) -> None:
+async def test_each_ack_of_a_batch_gets_its_own_result(engine: Engine) -> None:
     await push(engine, "q", 1, transaction_id="one")
     await push(engine, "q", 2)
     one, two = (await pop_one(engine, "q", batch=2)).messages()
@@ -105,7 +107,7 @@ async def test_each_of_a_batch_hears_of_itself(engine: Engine) -> None:
     assert [each.code for each in answers] == [None, "message_not_found", None, "lease_lost"]
 
 
-async def test_a_transaction_id_alone_is_known_after_it_was_settled(engine: Engine) -> None:
+async def test_a_transaction_id_is_still_known_after_it_was_settled(engine: Engine) -> None:
     for partition in ("a", "b", "c"):
         await push(engine, "q", 1, transaction_id=f"of-{partition}", partition=partition)
     for _ in range(3):
@@ -121,7 +123,7 @@ async def test_a_transaction_id_alone_is_known_after_it_was_settled(engine: Engi
     assert never.code == "message_not_found"
 
 
-async def test_two_that_were_settled_are_ambiguous(engine: Engine) -> None:
+async def test_two_settled_messages_with_one_transaction_id_are_ambiguous(engine: Engine) -> None:
     for partition in ("a", "b"):
         await push(engine, "q", 1, transaction_id="same", partition=partition)
         (message,) = (await pop_one(engine, "q")).messages()
@@ -132,7 +134,7 @@ async def test_two_that_were_settled_are_ambiguous(engine: Engine) -> None:
     assert again.code == "ambiguous_message"
 
 
-async def test_what_is_not_settled_is_not_said_to_be(engine: Engine) -> None:
+async def test_an_unsettled_message_is_not_reported_as_settled(engine: Engine) -> None:
     await push(engine, "q", 1, transaction_id="t")
     (message,) = (await pop_one(engine, "q")).messages()
     await engine.acknowledge([contracts(message, status="failed", delay_seconds=60)])
@@ -145,7 +147,7 @@ async def test_what_is_not_settled_is_not_said_to_be(engine: Engine) -> None:
     assert (waiting.code, of_others.code) == ("message_not_found", "message_not_found")
 
 
-async def test_an_id_goes_with_its_own_partition(engine: Engine) -> None:
+async def test_an_id_must_match_its_partition(engine: Engine) -> None:
     await push(engine, "q", 1, 2)
     one, two = (await pop_one(engine, "q", batch=2)).messages()
     wrong = [

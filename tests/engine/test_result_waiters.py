@@ -1,4 +1,4 @@
-"""Many who wait for results cost a few statements, and an ack looks only where it settled."""
+"""Many waiters for results cost a few statements, and an ack checks only its own partition."""
 
 import asyncio
 from collections.abc import AsyncIterator, Generator, Sequence
@@ -17,7 +17,7 @@ from tests.engine.helpers import pop_one, push, settle, until
 async def waited(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[list[asyncio.Task[Outcome]]]:
-    """Those who wait; looks at all are so rare that only acks bring any."""
+    """Waiters for results. Full checks are so rare that only acks trigger checks."""
     monkeypatch.setattr(MessageWaiters, "_LOOK_SECONDS", 600.0)
     waiting: list[asyncio.Task[Outcome]] = []
     yield waiting
@@ -42,7 +42,7 @@ async def wait_for(
     await until(are_waiting, seconds=20)
 
 
-async def test_a_look_at_many_scheduled_messages_is_two_statements(
+async def test_a_check_of_many_scheduled_messages_takes_two_statements(
     engine: Engine, waited: list[asyncio.Task[Outcome]]
 ) -> None:
     names = [f"job{n}" for n in range(40)]
@@ -62,7 +62,7 @@ async def test_a_look_at_many_scheduled_messages_is_two_statements(
     assert [each for each in sent if each.startswith("find_")] == ["find_places"]
 
 
-async def test_an_ack_looks_only_at_messages_of_its_partition(
+async def test_an_ack_checks_only_messages_of_its_partition(
     engine: Engine, waited: list[asyncio.Task[Outcome]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for partition in ("a", "b", "c"):

@@ -1,4 +1,4 @@
-"""What is old goes by its queue's policy, and nothing that the policy protects."""
+"""Retention removes old messages by their queue's policy, and keeps protected ones."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ async def upkeep(engine: Engine) -> Upkeep:
 
 
 async def stored(engine: Engine, queue: str = "orders") -> list[int]:
-    """Offsets whose payloads are there, of all partitions."""
+    """Offsets whose payloads are stored, of all partitions."""
     rows = await engine.store.database.fetch("queues", [queue])
     found = await fetch(
         engine,
@@ -48,13 +48,13 @@ async def fetch(engine: Engine, text: str, *arguments: object) -> list[Any]:
 
 
 async def sweep(upkeep: Upkeep, clock: Clock, *, seconds: float = INTERVAL + 1) -> None:
-    """Let time pass, and the duties that are due be done."""
+    """Advance the clock, and run the background tasks that are due."""
     await clock.advance(seconds=seconds)
     while await upkeep.look():
         pass
 
 
-async def test_what_is_older_than_its_queue_keeps_goes(
+async def test_messages_older_than_the_retention_of_their_queue_are_removed(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", BY_AGE)
@@ -71,7 +71,7 @@ async def test_what_is_older_than_its_queue_keeps_goes(
     assert await drain(engine, "orders") == ["c"]
 
 
-async def test_nothing_goes_while_retention_is_off(
+async def test_without_retention_no_message_is_removed(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure(
@@ -83,7 +83,7 @@ async def test_nothing_goes_while_retention_is_off(
     assert await stored(engine) == [0]
 
 
-async def test_the_newest_row_stays_so_that_offsets_go_on(
+async def test_the_newest_row_stays_so_that_offsets_continue(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", BY_AGE)
@@ -97,7 +97,7 @@ async def test_the_newest_row_stays_so_that_offsets_go_on(
     assert await drain(engine, "orders") == ["c"]
 
 
-async def test_what_is_out_or_waits_for_its_next_attempt_stays(
+async def test_leased_messages_and_those_waiting_for_their_next_attempt_stay(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", {**BY_AGE, "lease_seconds": 3_600})
@@ -110,7 +110,7 @@ async def test_what_is_out_or_waits_for_its_next_attempt_stays(
     await settle(engine, held, 0)
 
     await sweep(upkeep, clock, seconds=100)
-    # What stands behind it stays too: a partition has no gaps.
+    # The messages behind it stay too, because a partition has no gaps.
     assert await stored(engine) == [1, 2, 3, 0]
     await ack(engine, held)
     await sweep(upkeep, clock)
@@ -120,7 +120,7 @@ async def test_what_is_out_or_waits_for_its_next_attempt_stays(
     assert values(await pop_one(engine, "orders", group="g")) == ["x"]
 
 
-async def test_a_group_that_had_not_read_it_goes_on_behind_what_went(
+async def test_a_group_that_had_not_read_removed_messages_continues_behind_them(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", BY_AGE)
@@ -135,7 +135,7 @@ async def test_a_group_that_had_not_read_it_goes_on_behind_what_went(
     assert (values(delivery), delivery.offsets) == (["d"], [3])
 
 
-async def test_what_is_completed_goes_and_nothing_else(
+async def test_only_completed_messages_are_removed(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", COMPLETED)
@@ -152,7 +152,7 @@ async def test_what_is_completed_goes_and_nothing_else(
     assert await stored(engine) == []
 
 
-async def test_a_queue_that_nobody_reads_has_completed_nothing(
+async def test_a_queue_without_readers_has_no_completed_messages(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", COMPLETED)
@@ -165,7 +165,7 @@ async def test_a_queue_that_nobody_reads_has_completed_nothing(
     assert await stored(engine) == []
 
 
-async def test_a_partition_that_lags_is_looked_at_again_later_each_time(
+async def test_a_lagging_partition_is_checked_less_often_each_time(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", COMPLETED)
@@ -180,7 +180,7 @@ async def test_a_partition_that_lags_is_looked_at_again_later_each_time(
     assert looks == [1, 1, 2, 2, 2, 2, 3, 3]
 
 
-async def test_a_hold_keeps_what_has_not_been_read_by_transaction(
+async def test_a_hold_keeps_messages_that_were_not_read_by_transaction(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", BY_AGE)
@@ -197,7 +197,7 @@ async def test_a_hold_keeps_what_has_not_been_read_by_transaction(
     assert await stored(engine) == []
 
 
-async def test_every_removal_is_recorded_and_forgotten_after_a_time(
+async def test_every_removal_is_recorded_and_its_record_is_removed_later(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", {**BY_AGE, "partition_retention_seconds": 10**9})
@@ -212,7 +212,7 @@ async def test_every_removal_is_recorded_and_forgotten_after_a_time(
     assert await fetch(engine, "select * from queen.removals") == []
 
 
-async def test_a_duplicate_is_known_after_its_message_is_gone(
+async def test_a_duplicate_is_known_after_its_message_is_removed(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", BY_AGE)
@@ -225,7 +225,7 @@ async def test_a_duplicate_is_known_after_its_message_is_gone(
     assert (again.status, again.offset) == ("duplicate", first.offset)
 
 
-async def test_a_transaction_that_is_open_is_not_passed(
+async def test_retention_does_not_pass_an_open_transaction(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", BY_AGE)

@@ -1,4 +1,4 @@
-"""A failure, by nack or by expiry, is counted, and the message waits longer each time."""
+"""A failure by nack or expiry is counted, and the message waits longer each time."""
 
 from datetime import datetime
 
@@ -78,7 +78,7 @@ async def test_the_backoff_grows_up_to_its_cap(engine: Engine, clock: Clock) -> 
         await clock.advance(seconds=most)
 
 
-async def test_the_backoff_is_spread_by_chance(engine: Engine) -> None:
+async def test_the_backoff_is_randomized(engine: Engine) -> None:
     await engine.queues.configure("orders", {"retry_delay_ms": 1000})
     waits: set[datetime | None] = set()
     for partition in map(str, range(10)):
@@ -89,7 +89,7 @@ async def test_the_backoff_is_spread_by_chance(engine: Engine) -> None:
     assert len(waits) > 5
 
 
-async def test_no_delay_means_at_once(engine: Engine) -> None:
+async def test_a_zero_delay_means_immediately(engine: Engine) -> None:
     await engine.queues.configure("orders", {"retry_delay_ms": 0})
     await push(engine, "orders", "a")
     await settle(engine, await pop_one(engine, "orders"), status="failed")
@@ -98,7 +98,7 @@ async def test_no_delay_means_at_once(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(("status", "attempt"), [("failed", 2), ("retry", 1)])
-async def test_a_delay_of_the_ack_replaces_the_backoff(
+async def test_the_delay_of_an_ack_replaces_the_backoff(
     engine: Engine, clock: Clock, status: str, attempt: int
 ) -> None:
     await push(engine, "orders", "a")
@@ -113,7 +113,9 @@ async def test_a_delay_of_the_ack_replaces_the_backoff(
     assert (await pop_one(engine, "orders")).attempt == attempt
 
 
-async def test_attempts_of_the_head_are_not_its_successors(engine: Engine, clock: Clock) -> None:
+async def test_attempts_of_the_head_do_not_count_for_its_successors(
+    engine: Engine, clock: Clock
+) -> None:
     await push(engine, "orders", "a", "b")
     for attempt in (1, 2, 3):
         delivery = await pop_one(engine, "orders", batch=2)
@@ -129,7 +131,7 @@ async def test_attempts_of_the_head_are_not_its_successors(engine: Engine, clock
     assert (rest.offsets, rest.attempt) == ([1], 1)
 
 
-async def test_a_failure_in_the_middle_is_not_charged_to_those_before_it(
+async def test_a_failure_in_the_middle_does_not_count_for_earlier_messages(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", *range(3))
@@ -141,14 +143,14 @@ async def test_a_failure_in_the_middle_is_not_charged_to_those_before_it(
     assert (before.offsets, before.attempt) == ([0], 1)
 
 
-async def test_what_is_open_before_a_failed_message_comes_before_it(
+async def test_unsettled_messages_before_a_failed_one_come_first(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", *range(5))
     failed = await settle(engine, await pop_one(engine, "orders", batch=4), 2, "failed")
     wait = await seconds_until(engine, failed)
 
-    # At once, while the failed one waits for its backoff.
+    # Immediately, while the failed message waits for its backoff.
     before = await pop_one(engine, "orders", batch=5)
     assert (before.offsets, before.attempt) == ([0, 1], 1)
     await ack(engine, before)
@@ -160,7 +162,7 @@ async def test_what_is_open_before_a_failed_message_comes_before_it(
     assert await drain(engine, "orders") == [3, 4]
 
 
-async def test_failures_before_a_failed_message_leave_its_attempts_alone(
+async def test_failures_of_earlier_messages_do_not_change_a_failed_messages_attempts(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", *range(3))
@@ -179,7 +181,7 @@ async def test_failures_before_a_failed_message_leave_its_attempts_alone(
     assert await drain(engine, "orders") == ["more"]
 
 
-async def test_a_purge_of_messages_before_a_failed_one_leaves_it_to_its_backoff(
+async def test_a_purge_of_earlier_messages_leaves_a_failed_one_to_its_backoff(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", 0, 1)
@@ -199,7 +201,7 @@ async def test_a_purge_of_messages_before_a_failed_one_leaves_it_to_its_backoff(
     assert await drain(engine, "orders") == [3]
 
 
-async def test_a_purge_takes_a_failed_message_and_those_before_it(
+async def test_a_purge_removes_a_failed_message_and_those_before_it(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", *range(4))
@@ -211,7 +213,7 @@ async def test_a_purge_takes_a_failed_message_and_those_before_it(
     assert await drain(engine, "orders") == ["new"]
 
 
-async def test_a_failed_message_blocks_its_partition_alone(engine: Engine) -> None:
+async def test_a_failed_message_blocks_only_its_partition(engine: Engine) -> None:
     await push(engine, "orders", "a", "b", partition="one")
     await push(engine, "orders", "c", partition="two")
     await settle(engine, await pop_one(engine, "orders", partition="one"), status="failed")
@@ -220,7 +222,7 @@ async def test_a_failed_message_blocks_its_partition_alone(engine: Engine) -> No
     assert await pop(engine, "orders", batch=9) == []
 
 
-async def test_a_failed_message_behind_open_ones_can_be_given_up(
+async def test_a_failed_message_behind_unsettled_ones_can_be_dead_lettered(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", *range(4))
@@ -234,7 +236,7 @@ async def test_a_failed_message_behind_open_ones_can_be_given_up(
     assert (letter["offset"], letter["attempts"]) == (2, 1)
 
 
-async def test_a_failed_message_behind_open_ones_can_be_tried_without_its_backoff(
+async def test_a_failed_message_behind_unsettled_ones_can_be_retried_without_its_backoff(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", *range(3))

@@ -1,4 +1,4 @@
-"""Depth, lag and age as they are sampled, and that one process does it."""
+"""Samples of depth, lag and age, which one process takes."""
 
 from queen import telemetry
 from queen.engine.engine import Engine
@@ -12,12 +12,12 @@ SETTINGS = Settings(sample_seconds=10)
 
 
 async def sample(engine: Engine, most: int = 1_000) -> dict[str | None, Record]:
-    """What is measured, by group; None is the queue."""
+    """Measured values by group, with None for the queue."""
     rows = await engine.store.database.fetch("sample", 0, 100, most)
     return {row["group"]: row for row in rows}
 
 
-async def test_the_lag_of_a_group_is_what_it_has_not_settled(engine: Engine) -> None:
+async def test_the_lag_of_a_group_is_its_number_of_unsettled_messages(engine: Engine) -> None:
     await push(engine, "orders", *range(6))
     await push(engine, "orders", *range(4), partition="other")
     delivery = await pop_one(engine, "orders", group="g", batch=3)
@@ -43,7 +43,9 @@ async def test_the_depth_of_a_queue_is_that_of_its_slowest_group(engine: Engine)
     assert found[None]["depth"] == 4
 
 
-async def test_a_queue_that_nobody_reads_is_as_deep_as_what_it_holds(engine: Engine) -> None:
+async def test_the_depth_of_a_queue_without_readers_is_its_number_of_messages(
+    engine: Engine,
+) -> None:
     await push(engine, "orders", *range(5))
     await push(engine, "orders", 1, delay_seconds=60)
 
@@ -52,7 +54,7 @@ async def test_a_queue_that_nobody_reads_is_as_deep_as_what_it_holds(engine: Eng
     assert (found[None]["depth"], found[None]["scheduled"]) == (6, 1)
 
 
-async def test_the_oldest_age_is_of_the_first_message_that_is_not_settled(
+async def test_the_oldest_age_is_that_of_the_first_unsettled_message(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", 1)
@@ -75,7 +77,7 @@ async def test_an_empty_group_has_no_oldest_age(engine: Engine) -> None:
     assert (found["g"]["depth"], found["g"]["oldest_age_seconds"]) == (0, None)
 
 
-async def test_very_many_partitions_are_estimated_from_some(engine: Engine) -> None:
+async def test_the_total_of_many_partitions_is_estimated_from_a_sample(engine: Engine) -> None:
     for n in range(40):
         await push(engine, "orders", 1, 2, partition=str(n))
     await pop(engine, "orders", group="g")
@@ -86,7 +88,7 @@ async def test_very_many_partitions_are_estimated_from_some(engine: Engine) -> N
     assert 78 <= found["g"]["depth"] <= 82
 
 
-async def test_one_process_samples_until_it_is_gone(engine: Engine, dsn: str, clock: Clock) -> None:
+async def test_one_process_samples_until_it_ends(engine: Engine, dsn: str, clock: Clock) -> None:
     await push(engine, "orders", 1)
     async with await Engine.open(dsn) as other:
         first, second = (
@@ -103,7 +105,7 @@ async def test_one_process_samples_until_it_is_gone(engine: Engine, dsn: str, cl
         assert not (await first.step()).values
 
 
-async def test_a_deleted_queue_leaves_the_figures(engine: Engine) -> None:
+async def test_a_deleted_queue_leaves_the_metrics(engine: Engine) -> None:
     await push(engine, "orders", 1)
     sampler = Sampler(engine.store, engine.counters.process, SETTINGS)
     await sampler.step()
@@ -133,7 +135,7 @@ async def test_partitions_are_counted_by_state(engine: Engine, clock: Clock) -> 
         await push(engine, "orders", 1, partition=name)
     assert states((await sample(engine))[None]) == (4, 0, 0)
     await pop(engine, "orders", partition="a", auto_ack=True)
-    # Of two groups: one that is leased for any is leased, one that is ready for any is ready.
+    # Across two groups, a partition is leased or ready if it is so for any group.
     await pop(engine, "orders", partition="b", group="g")
     await pop(engine, "orders", partition="a", group="g", auto_ack=True)
     await pop(engine, "orders", partition="a", group="g", auto_ack=True)
@@ -144,7 +146,7 @@ async def test_partitions_are_counted_by_state(engine: Engine, clock: Clock) -> 
     assert states((await sample(engine))[None])[1] == 0
 
 
-async def test_what_was_measured_is_kept(engine: Engine) -> None:
+async def test_samples_are_stored(engine: Engine) -> None:
     await push(engine, "orders", "aa")
     await pop(engine, "orders", group="g")
     await sample(engine)

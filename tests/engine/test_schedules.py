@@ -1,4 +1,4 @@
-"""Schedules: each tick is one message, whoever pushes it, and none that was missed goes unasked."""
+"""Schedules push one message per tick, from any process, and handle missed ticks as configured."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ KEY = "0123456789abcdef" * 4
 
 @pytest.fixture
 async def engine(dsn: str) -> AsyncIterator[Engine]:
-    """One whose rounds are made by hand."""
+    """An engine whose scheduler the tests run."""
     async with await Engine.open(dsn) as engine:
         await engine.schedules.close()
         yield engine
@@ -35,7 +35,7 @@ async def put(engine: Engine, name: str = "nightly", **changed: Any) -> None:  #
 
 
 async def ticks(engine: Engine, queue: str = "orders", **fields: Any) -> list[str]:  # noqa: ANN401
-    """The ticks of all messages that are there."""
+    """The ticks of all stored messages."""
     found: list[str] = []
     while deliveries := await pop(engine, queue, batch=1000, auto_ack=True, **fields):
         found += [m.headers["queen-tick"] for each in deliveries for m in each.messages()]
@@ -43,7 +43,7 @@ async def ticks(engine: Engine, queue: str = "orders", **fields: Any) -> list[st
 
 
 async def advance(engine: Engine, clock: Clock, **by: float) -> None:
-    """Move the clock, and let the process see what is due."""
+    """Move the clock, and run the scheduler."""
     await clock.advance(seconds=timedelta(**by).total_seconds())
     await engine.schedules.run()
 
@@ -82,7 +82,7 @@ async def test_a_process_sleeps_until_the_next_tick(clock: Clock, engine: Engine
     assert 20 < await engine.schedules.run() < 40
 
 
-async def test_without_schedules_a_process_looks_twice_a_minute_and_writes_nothing(
+async def test_without_schedules_a_process_polls_twice_a_minute_and_writes_no_row(
     engine: Engine, dsn: str
 ) -> None:
     assert await engine.store.schedules.due(1, 5.0, 10) == []
@@ -92,7 +92,7 @@ async def test_without_schedules_a_process_looks_twice_a_minute_and_writes_nothi
     await connection.close()
 
 
-async def test_one_process_has_the_office_and_the_other_waits_for_its_end(
+async def test_one_process_is_the_leader_and_the_other_waits_for_its_end(
     clock: Clock, engine: Engine, dsn: str
 ) -> None:
     async with await Engine.open(dsn) as other:
@@ -108,7 +108,7 @@ async def test_one_process_has_the_office_and_the_other_waits_for_its_end(
 @pytest.mark.parametrize(
     ("missed", "hours"), [("skip", [6]), ("once", [1, 6]), ("all", [1, 2, 3, 4, 5, 6])]
 )
-async def test_what_was_missed_comes_as_it_was_asked_for(
+async def test_missed_ticks_are_handled_as_configured(
     clock: Clock, engine: Engine, missed: str, hours: list[int]
 ) -> None:
     await put(engine, missed=missed)
@@ -118,7 +118,7 @@ async def test_what_was_missed_comes_as_it_was_asked_for(
     assert await ticks(engine) == [f"2030-01-01T0{hour}:00:00Z" for hour in hours]
 
 
-async def test_a_long_outage_is_made_up_for_in_steps(clock: Clock, engine: Engine) -> None:
+async def test_a_long_outage_is_caught_up_in_steps(clock: Clock, engine: Engine) -> None:
     await put(engine, cron="* * * * * *", missed="all")
     await advance(engine, clock, minutes=3)
 
@@ -134,7 +134,7 @@ async def test_many_processes_push_each_tick_once(clock: Clock, engine: Engine, 
             await put(engine, f"s{number}", cron="* * * * * *", partition=f"p{number}")
         await clock.advance(seconds=4)
         rows = await engine.store.schedules.due(1, 0.0, 50)
-        # All believe that it is theirs, and have it in another order.
+        # Each process acts as the leader, with the schedules in another order.
         everyone = (engine, second, third)
         orders = (rows, rows[::-1], rows[20:] + rows[:20])
         async with asyncio.timeout(20):
@@ -155,7 +155,7 @@ async def test_many_processes_push_each_tick_once(clock: Clock, engine: Engine, 
         assert stored == 60 * 14
 
 
-async def test_paused_it_has_no_ticks_and_misses_none(clock: Clock, engine: Engine) -> None:
+async def test_a_paused_schedule_has_no_ticks_and_misses_none(clock: Clock, engine: Engine) -> None:
     await put(engine, missed="all")
     assert (await engine.schedules.pause("nightly", is_paused=True))["next_at"] is None
     await advance(engine, clock, hours=5, minutes=30)
@@ -165,7 +165,7 @@ async def test_paused_it_has_no_ticks_and_misses_none(clock: Clock, engine: Engi
     assert await ticks(engine) == ["2030-01-01T06:00:00Z"]
 
 
-async def test_resuming_what_runs_loses_no_tick(clock: Clock, engine: Engine) -> None:
+async def test_resuming_a_running_schedule_loses_no_tick(clock: Clock, engine: Engine) -> None:
     await put(engine)
     await clock.advance(seconds=3600)
     await engine.schedules.pause("nightly", is_paused=False)
@@ -189,7 +189,7 @@ async def test_a_repeated_put_changes_the_message_and_keeps_the_tick(
     assert await next_at(engine) == START + timedelta(hours=1.5)
 
 
-async def test_a_deleted_schedule_comes_no_more(clock: Clock, engine: Engine) -> None:
+async def test_a_deleted_schedule_has_no_more_ticks(clock: Clock, engine: Engine) -> None:
     await put(engine)
     await engine.schedules.delete("nightly")
     await advance(engine, clock, hours=2)
@@ -200,7 +200,7 @@ async def test_a_deleted_schedule_comes_no_more(clock: Clock, engine: Engine) ->
         await engine.schedules.delete("nightly")
 
 
-async def test_a_tick_that_cannot_be_pushed_waits_and_holds_up_no_other(
+async def test_a_tick_that_cannot_be_pushed_waits_and_delays_no_other(
     clock: Clock, dsn: str
 ) -> None:
     async with await Engine.open(dsn, settings=Settings(auto_create=False)) as engine:
@@ -231,7 +231,7 @@ async def test_a_full_queue_does_not_lose_a_tick(clock: Clock, engine: Engine) -
     assert len(await ticks(engine)) == 3
 
 
-async def test_everything_that_a_message_has_comes_with_each(clock: Clock, engine: Engine) -> None:
+async def test_each_tick_has_all_fields_of_a_message(clock: Clock, engine: Engine) -> None:
     await engine.queues.configure("orders", {"ordered": False})
     message = Recurring(
         payload=msgspec.Raw(b'{"z":12345678901234567890123,  "a":null}'),
@@ -251,7 +251,7 @@ async def test_everything_that_a_message_has_comes_with_each(clock: Clock, engin
     assert await pop(engine, "orders") == []
 
 
-async def test_a_schedule_of_an_encrypted_queue_is_sealed(clock: Clock, dsn: str) -> None:
+async def test_a_schedule_of_an_encrypted_queue_is_encrypted(clock: Clock, dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(encryption_key=KEY)) as engine:
         await engine.queues.configure("orders", {"encrypted": True})
         secret = Recurring(payload=msgspec.Raw(b'"canary"'), headers={"also": "canary"})
@@ -265,7 +265,7 @@ async def test_a_schedule_of_an_encrypted_queue_is_sealed(clock: Clock, dsn: str
         assert values(delivery) == ["canary"]
 
 
-async def test_without_its_key_a_sealed_schedule_waits(clock: Clock, dsn: str) -> None:
+async def test_without_its_key_an_encrypted_schedule_waits(clock: Clock, dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(encryption_key=KEY)) as engine:
         await engine.queues.configure("orders", {"encrypted": True})
         await put(engine)
@@ -278,9 +278,9 @@ async def test_without_its_key_a_sealed_schedule_waits(clock: Clock, dsn: str) -
         assert await ticks(engine) == ["2030-01-01T01:00:00Z"]
 
 
-async def test_another_process_is_told_of_a_new_schedule(dsn: str) -> None:
+async def test_another_process_is_notified_of_a_new_schedule(dsn: str) -> None:
     async with await Engine.open(dsn) as engine, await Engine.open(dsn) as other:
-        # The other one has the office, and sleeps.
+        # The other process is the leader, and sleeps.
         await put(other, "first", cron="* * * * * *")
 
         async def has_fired() -> bool:
@@ -309,7 +309,7 @@ async def test_another_process_is_told_of_a_new_schedule(dsn: str) -> None:
         {"message": Recurring(payload=msgspec.Raw(b'"' + b"x" * 2_000_000 + b'"'))},
     ],
 )
-async def test_what_could_never_be_pushed_is_refused(
+async def test_a_schedule_that_could_never_be_pushed_is_rejected(
     engine: Engine, changed: dict[str, Any]
 ) -> None:
     with pytest.raises(errors.RequestError):
@@ -318,6 +318,6 @@ async def test_what_could_never_be_pushed_is_refused(
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "x" * 201, "\0"])
-async def test_a_name_that_cannot_be_is_refused(engine: Engine, name: str) -> None:
+async def test_an_invalid_name_is_rejected(engine: Engine, name: str) -> None:
     with pytest.raises(errors.InvalidName):
         await put(engine, name)

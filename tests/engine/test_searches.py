@@ -1,4 +1,4 @@
-"""Searches by time start at a mark that the process remembers, and miss nothing below it."""
+"""Searches by time start at a cached mark, and miss no message below it."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ from tests.sql.stepping import OneConnection, segment
 from tests.support.clock import Clock
 
 
-async def test_a_pop_that_the_rate_stopped_does_not_hide_what_is_ready(
+async def test_a_pop_that_hit_the_rate_limit_hides_no_ready_message(
     engine: Engine, clock: Clock
 ) -> None:
     await engine.queues.configure("orders", {"rate_max": 1, "rate_ms": 60_000, "rate_per": "queue"})
@@ -37,7 +37,7 @@ async def test_a_pop_that_the_rate_stopped_does_not_hide_what_is_ready(
     assert values(await pop_one(engine, "orders")) == ["b"]
 
 
-async def test_a_pop_that_the_concurrency_limit_stopped_does_not_hide_what_is_ready(
+async def test_a_pop_that_hit_the_concurrency_limit_hides_no_ready_message(
     engine: Engine, clock: Clock
 ) -> None:
     await engine.queues.configure("orders", {"concurrency_limit": 1})
@@ -51,7 +51,7 @@ async def test_a_pop_that_the_concurrency_limit_stopped_does_not_hide_what_is_re
     assert values(await pop_one(engine, "orders")) == ["b"]
 
 
-async def test_a_pop_that_had_enough_of_one_queue_does_not_hide_the_next(
+async def test_a_pop_whose_batch_was_filled_by_one_queue_does_not_hide_the_next(
     engine: Engine, clock: Clock
 ) -> None:
     for queue, priority in (("high", 1), ("low", 0)):
@@ -64,7 +64,7 @@ async def test_a_pop_that_had_enough_of_one_queue_does_not_hide_the_next(
     assert values(await pop_one(engine, namespace="shop")) == ["low"]
 
 
-async def test_a_pop_that_had_enough_of_one_priority_does_not_hide_the_next(
+async def test_a_pop_whose_batch_was_filled_by_one_priority_does_not_hide_the_next(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", "low", partition="low")
@@ -79,7 +79,7 @@ async def test_a_pop_that_had_enough_of_one_priority_does_not_hide_the_next(
     assert values(await pop_one(engine, "orders")) == ["low"]
 
 
-async def test_a_pop_that_had_enough_does_not_hide_what_is_due_again(
+async def test_a_pop_with_a_full_batch_does_not_hide_retries_that_are_due(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", "failed", partition="low")
@@ -105,7 +105,7 @@ async def test_a_pop_of_one_partition_does_not_hide_the_others(
     assert values(await pop_one(engine, "orders")) == ["a"]
 
 
-async def test_pops_of_a_paused_queue_hide_nothing(engine: Engine, clock: Clock) -> None:
+async def test_pops_of_a_paused_queue_hide_no_message(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a", partition="one")
     await engine.queues.configure("orders", {"paused": True})
     await clock.advance(seconds=30)
@@ -124,7 +124,7 @@ async def test_a_drained_queue_is_found_again_much_later(engine: Engine, clock: 
         await clock.advance(seconds=100)
 
 
-async def test_what_a_slow_commit_brings_is_found_by_the_safety_poll(
+async def test_messages_of_a_slow_commit_are_found_by_the_safety_poll(
     dsn: str, clock: Clock
 ) -> None:
     async with await Engine.open(dsn, settings=Settings(safety_poll_ms=100)) as engine:
@@ -135,7 +135,7 @@ async def test_what_a_slow_commit_brings_is_found_by_the_safety_poll(
         connection = await asyncpg.connect(dsn)
         async with connection.transaction():
             await Store(OneConnection(connection)).messages.push(segment([partition_id]))
-            # Longer than the margin of a search, which sees nothing.
+            # Longer than the margin of a search, which finds no message.
             await clock.advance(seconds=10)
             await push(engine, "orders", "b", partition="two")
             assert await drain(engine, "orders") == ["b"]

@@ -1,4 +1,4 @@
-"""Seek moves a group exactly to a message, and takes what it holds away."""
+"""Seek moves a group exactly to a message, and ends its leases."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ from tests.engine.helpers import (
 from tests.support.clock import Clock
 
 
-async def test_seek_to_the_start_delivers_everything_again(engine: Engine) -> None:
+async def test_seek_to_the_start_redelivers_all_messages(engine: Engine) -> None:
     await push(engine, "orders", "a", "b", partition="one")
     await push(engine, "orders", "c", partition="two")
     await drain(engine, "orders", group="g")
@@ -31,7 +31,7 @@ async def test_seek_to_the_start_delivers_everything_again(engine: Engine) -> No
     assert sorted(again) == ["a", "b", "c"]
 
 
-async def test_seek_to_the_end_skips_what_is_there(engine: Engine) -> None:
+async def test_seek_to_the_end_skips_stored_messages(engine: Engine) -> None:
     await push(engine, "orders", "a", "b", partition="one")
     await push(engine, "orders", "c", partition="two")
     await pop(engine, "orders", group="g")
@@ -54,7 +54,7 @@ async def test_seek_to_an_offset_is_exact_inside_a_segment(engine: Engine) -> No
     assert (delivery.offsets, delivery.attempt) == ([3, 4, 5, 6, 7], 1)
 
 
-async def test_seek_to_an_offset_moves_that_partition_alone(engine: Engine) -> None:
+async def test_seek_to_an_offset_moves_only_that_partition(engine: Engine) -> None:
     await push(engine, "orders", "a", "b", partition="one")
     await push(engine, "orders", "c", partition="two")
     await drain(engine, "orders", group="g")
@@ -64,7 +64,7 @@ async def test_seek_to_an_offset_moves_that_partition_alone(engine: Engine) -> N
     assert await drain(engine, "orders", group="g") == ["b"]
 
 
-async def test_seek_to_an_offset_that_does_not_exist_stops_at_the_edge(engine: Engine) -> None:
+async def test_seek_to_an_offset_out_of_range_stops_at_the_edge(engine: Engine) -> None:
     await push(engine, "orders", "a")
     await pop(engine, "orders", group="g")
 
@@ -75,7 +75,7 @@ async def test_seek_to_an_offset_that_does_not_exist_stops_at_the_edge(engine: E
     assert (await pop_one(engine, "orders", group="g")).offsets == [1]
 
 
-async def test_seek_to_a_time_delivers_what_was_stored_after_it(
+async def test_seek_to_a_time_delivers_messages_stored_after_it(
     engine: Engine, clock: Clock
 ) -> None:
     for value in range(6):
@@ -92,7 +92,7 @@ async def test_seek_to_a_time_delivers_what_was_stored_after_it(
     assert await drain(engine, "orders", group="g") == [6, 7, 8, 9]
 
 
-async def test_seek_takes_live_leases_away(engine: Engine) -> None:
+async def test_seek_ends_live_leases(engine: Engine) -> None:
     await push(engine, "orders", "a", "b")
     held = await pop_one(engine, "orders", group="g", batch=2)
 
@@ -104,7 +104,7 @@ async def test_seek_takes_live_leases_away(engine: Engine) -> None:
     assert (values(again), again.attempt) == (["a", "b"], 1)
 
 
-async def test_seek_forgets_what_waited_to_be_tried_again(engine: Engine, clock: Clock) -> None:
+async def test_seek_forgets_messages_that_waited_for_a_retry(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a", "b")
     await settle(engine, await pop_one(engine, "orders", group="g"), status="failed")
 
@@ -127,7 +127,7 @@ async def test_seek_moves_no_other_group(engine: Engine) -> None:
     assert values(await pop_one(engine, "orders")) == ["a"]
 
 
-async def test_seek_names_one_place_that_exists(engine: Engine) -> None:
+async def test_seek_needs_one_target_that_exists(engine: Engine) -> None:
     await push(engine, "orders", "a")
     await pop(engine, "orders", group="g")
 
@@ -145,7 +145,7 @@ async def test_seek_names_one_place_that_exists(engine: Engine) -> None:
         await engine.queues.seek("orders", "g", partition="two", offset=0)
 
 
-async def test_seek_wakes_who_waits(engine: Engine) -> None:
+async def test_seek_wakes_waiters(engine: Engine) -> None:
     await push(engine, "orders", "a")
     await drain(engine, "orders", group="g")
     waiter = asyncio.create_task(pop_later(engine, "orders", group="g"))

@@ -1,4 +1,4 @@
-"""Subscribing to many queues is one statement, and holds up no other pop."""
+"""Subscribing to many queues takes one statement, and delays no other pop."""
 
 import asyncio
 from collections.abc import Generator
@@ -13,7 +13,7 @@ from queen.settings import Settings
 from tests.engine.helpers import pop, pop_one, push, until, values
 
 
-async def test_a_pop_that_waits_to_subscribe_keeps_no_other_from_claiming(dsn: str) -> None:
+async def test_a_pop_that_waits_to_subscribe_blocks_no_other_claim(dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(pop_lanes=1)) as engine:
         await push(engine, "busy", 1)
         await push(engine, "free", 2)

@@ -1,4 +1,4 @@
-"""A message that outlived its time is passed over, and takes nobody with it."""
+"""A message past its time to live is skipped, and its neighbours are delivered."""
 
 import pytest
 
@@ -18,7 +18,9 @@ async def test_a_queue_gives_its_messages_a_time_to_live(engine: Engine, clock: 
     assert (values(delivery), delivery.offsets) == (["young"], [1])
 
 
-async def test_a_message_is_there_until_the_end_of_its_time(engine: Engine, clock: Clock) -> None:
+async def test_a_message_is_available_until_the_end_of_its_time_to_live(
+    engine: Engine, clock: Clock
+) -> None:
     await engine.queues.configure("orders", {"ttl_seconds": 60})
     await push(engine, "orders", "a")
 
@@ -28,7 +30,7 @@ async def test_a_message_is_there_until_the_end_of_its_time(engine: Engine, cloc
     assert await pop(engine, "orders", group="late") == []
 
 
-async def test_a_message_has_a_time_to_live_of_its_own(engine: Engine, clock: Clock) -> None:
+async def test_a_message_may_have_its_own_time_to_live(engine: Engine, clock: Clock) -> None:
     await engine.queues.configure("orders", {"ttl_seconds": 60})
     await engine.push(
         [
@@ -57,7 +59,7 @@ async def test_the_time_counts_from_when_the_message_is_available(
     assert await drain(engine, "scheduled") == ["b"]
 
 
-async def test_a_scheduled_message_expires_even_if_nobody_looked_when_it_was_due(
+async def test_a_scheduled_message_expires_even_without_a_pop_when_it_was_due(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", "a", delay_seconds=100, ttl_seconds=10)
@@ -67,9 +69,7 @@ async def test_a_scheduled_message_expires_even_if_nobody_looked_when_it_was_due
     assert await drain(engine, "orders") == []
 
 
-async def test_an_expired_message_in_the_middle_is_passed_over(
-    engine: Engine, clock: Clock
-) -> None:
+async def test_an_expired_message_in_the_middle_is_skipped(engine: Engine, clock: Clock) -> None:
     for value in range(5):
         await push(engine, "orders", value, ttl_seconds=5 if value in (1, 3) else None)
     await clock.advance(seconds=6)
@@ -78,7 +78,7 @@ async def test_an_expired_message_in_the_middle_is_passed_over(
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-async def test_a_message_that_expires_while_it_waits_for_its_next_attempt_is_gone(
+async def test_a_message_that_expires_while_it_waits_for_its_next_attempt_is_removed(
     engine: Engine, clock: Clock, ordered: bool
 ) -> None:
     await engine.queues.configure("orders", {"ordered": ordered, "retry_limit": 0})
@@ -94,7 +94,9 @@ async def test_a_message_that_expires_while_it_waits_for_its_next_attempt_is_gon
     assert await dead_letters(engine, "orders") == []
 
 
-async def test_a_holder_may_finish_what_expires_meanwhile(engine: Engine, clock: Clock) -> None:
+async def test_a_leased_message_that_expires_can_still_be_settled(
+    engine: Engine, clock: Clock
+) -> None:
     await push(engine, "orders", "a", ttl_seconds=5)
     delivery = await pop_one(engine, "orders")
     await clock.advance(seconds=10)
@@ -103,7 +105,7 @@ async def test_a_holder_may_finish_what_expires_meanwhile(engine: Engine, clock:
     assert await pop(engine, "orders") == []
 
 
-async def test_a_queue_of_nothing_but_expired_messages_goes_on_with_the_next(
+async def test_after_only_expired_messages_the_next_one_is_delivered(
     engine: Engine, clock: Clock
 ) -> None:
     for value in range(20):
@@ -124,7 +126,7 @@ async def test_a_time_to_live_is_positive_and_bounded(engine: Engine, ttl_second
     assert (answer.status, answer.code) == ("failed", "invalid_item")
 
 
-async def test_a_scheduled_message_that_expires_unread_frees_its_name(
+async def test_a_scheduled_message_that_expires_unread_frees_its_transaction_id(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", "a", delay_seconds=10, ttl_seconds=5, transaction_id="t")

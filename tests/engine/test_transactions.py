@@ -1,4 +1,4 @@
-"""Acks and pushes over several queues, all applied or none."""
+"""A transaction applies its acks and pushes over several queues together or not at all."""
 
 import asyncio
 from functools import partial
@@ -27,7 +27,7 @@ from tests.support.clock import Clock
 
 
 async def popped(engine: Engine, *payloads: object, **fields: Any) -> Delivery:  # noqa: ANN401
-    """A delivery of a queue `source` with these payloads in it."""
+    """A delivery from the queue `source` with these payloads."""
     await push(engine, "source", *payloads, **fields)
     return await pop_one(engine, "source", batch=len(payloads))
 
@@ -82,7 +82,7 @@ async def test_one_lost_lease_of_several_applies_none(engine: Engine, clock: Clo
     assert await ack(engine, live) == 1
 
 
-async def test_a_message_that_is_settled_rolls_back(engine: Engine) -> None:
+async def test_a_settled_message_rolls_the_transaction_back(engine: Engine) -> None:
     delivery = await popped(engine, "a", "b")
     await engine.ack(lease(delivery), [0])
 
@@ -132,7 +132,7 @@ async def test_a_failure_in_a_transaction_is_a_nack(engine: Engine, clock: Clock
     ],
     ids=["large", "priority", "not json"],
 )
-async def test_a_refused_item_rolls_the_acks_back(
+async def test_a_rejected_item_rolls_the_acks_back(
     engine: Engine, bad: PushItem, error: type[QueenError]
 ) -> None:
     delivery = await popped(engine, "a")
@@ -175,7 +175,7 @@ async def test_a_known_transaction_id_counts_as_pushed(engine: Engine) -> None:
         await ack(engine, delivery)
 
 
-async def test_a_known_transaction_id_rolls_back_where_that_is_asked_for(engine: Engine) -> None:
+async def test_a_known_transaction_id_rolls_back_if_requested(engine: Engine) -> None:
     delivery = await popped(engine, "a")
     await push(engine, "sink", "x", transaction_id="t")
 
@@ -190,7 +190,7 @@ async def test_a_known_transaction_id_rolls_back_where_that_is_asked_for(engine:
     assert await ack(engine, delivery) == 1
 
 
-async def test_a_repeat_with_its_producer_is_answered_as_replayed(engine: Engine) -> None:
+async def test_a_repeat_with_its_producer_is_reported_as_replayed(engine: Engine) -> None:
     delivery = await popped(engine, "a")
 
     results = [
@@ -239,7 +239,9 @@ async def test_a_repeat_without_leases_is_replayed_too(engine: Engine) -> None:
     assert list(results[1]) == list(results[0])
 
 
-async def test_a_repeat_waits_for_the_first_that_is_running(engine: Engine, dsn: str) -> None:
+async def test_a_repeat_waits_for_the_first_one_that_is_still_running(
+    engine: Engine, dsn: str
+) -> None:
     await engine.push([item("sink", "x")], producer_id="p", sequence=1)
     connection = await asyncpg.connect(dsn)
     first = connection.transaction()
@@ -274,7 +276,7 @@ async def is_waiting_for_a_lock(engine: Engine) -> bool:
         await connection.close()
 
 
-async def test_a_stale_sequence_applies_nothing(engine: Engine) -> None:
+async def test_a_stale_sequence_applies_no_change(engine: Engine) -> None:
     delivery = await popped(engine, "a")
     await engine.push([item("sink", "x")], producer_id="p", sequence=5)
 
@@ -290,9 +292,7 @@ async def test_a_stale_sequence_applies_nothing(engine: Engine) -> None:
     assert await ack(engine, delivery) == 1
 
 
-async def test_a_transaction_that_failed_may_use_its_number_again(
-    engine: Engine, clock: Clock
-) -> None:
+async def test_a_failed_transaction_may_reuse_its_number(engine: Engine, clock: Clock) -> None:
     lost = await popped(engine, "a")
     await clock.advance(seconds=301)
     live = await pop_one(engine, "source")
@@ -314,7 +314,7 @@ async def test_a_transaction_that_failed_may_use_its_number_again(
     assert (result.is_replayed, result[0].offset) == (False, 0)
 
 
-async def test_acks_alone_and_pushes_alone_are_transactions_too(engine: Engine) -> None:
+async def test_a_transaction_may_have_only_acks_or_only_pushes(engine: Engine) -> None:
     delivery = await popped(engine, "a")
 
     await engine.transact(acknowledgments=[says(delivery, 0, "completed")])
@@ -325,7 +325,7 @@ async def test_acks_alone_and_pushes_alone_are_transactions_too(engine: Engine) 
     assert await drain(engine, "other") == ["y"]
 
 
-async def test_an_unknown_status_applies_nothing(engine: Engine) -> None:
+async def test_an_unknown_status_applies_no_change(engine: Engine) -> None:
     delivery = await popped(engine, "a")
 
     with pytest.raises(InvalidStatus):
@@ -336,7 +336,7 @@ async def test_an_unknown_status_applies_nothing(engine: Engine) -> None:
     assert await ack(engine, delivery) == 1
 
 
-async def test_a_message_that_is_named_twice_applies_nothing(engine: Engine) -> None:
+async def test_a_message_that_is_named_twice_applies_no_change(engine: Engine) -> None:
     delivery = await popped(engine, "a")
 
     with pytest.raises(BadRequest):
@@ -362,7 +362,7 @@ async def test_a_chain_of_transactions_moves_every_message_once_and_in_order(
     assert await drain(engine, "sink") == list(range(20))
 
 
-async def test_a_transaction_into_its_own_partition_goes_on(engine: Engine) -> None:
+async def test_a_transaction_that_pushes_to_its_own_partition_continues(engine: Engine) -> None:
     delivery = await popped(engine, 1)
 
     await engine.transact(

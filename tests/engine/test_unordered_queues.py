@@ -1,4 +1,4 @@
-"""An unordered queue has many holders of one partition, and each message fails on its own."""
+"""An unordered queue allows several leases per partition, and each message fails separately."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from tests.support.clock import Clock
 UNORDERED = {"ordered": False}
 
 
-async def test_one_partition_has_many_holders(engine: Engine) -> None:
+async def test_one_partition_has_many_leases(engine: Engine) -> None:
     await engine.queues.configure("jobs", UNORDERED)
     await push(engine, "jobs", *range(6))
 
@@ -25,7 +25,7 @@ async def test_one_partition_has_many_holders(engine: Engine) -> None:
     assert await pop(engine, "jobs") == []
 
 
-async def test_no_message_is_held_twice_however_many_pop_at_once(engine: Engine, dsn: str) -> None:
+async def test_concurrent_pops_never_lease_a_message_twice(engine: Engine, dsn: str) -> None:
     await engine.queues.configure("jobs", UNORDERED)
     await push(engine, "jobs", *range(60))
 
@@ -55,9 +55,7 @@ async def test_only_the_message_that_failed_leaves_its_delivery(
     assert await ack(engine, again) == 1
 
 
-async def test_several_failures_of_one_call_are_each_on_their_own(
-    engine: Engine, clock: Clock
-) -> None:
+async def test_several_failures_in_one_call_are_independent(engine: Engine, clock: Clock) -> None:
     await engine.queues.configure("jobs", UNORDERED)
     await push(engine, "jobs", *range(4))
     batch = await pop_one(engine, "jobs", batch=4)
@@ -78,7 +76,7 @@ async def test_several_failures_of_one_call_are_each_on_their_own(
     assert sorted((each.offsets, each.attempt) for each in again) == [([0], 2), ([2], 2)]
 
 
-async def test_a_failed_message_does_not_stop_what_comes_after_it(engine: Engine) -> None:
+async def test_a_failed_message_does_not_block_later_ones(engine: Engine) -> None:
     await engine.queues.configure("jobs", UNORDERED)
     await push(engine, "jobs", *range(3))
     await settle(engine, await pop_one(engine, "jobs"), status="failed")
@@ -86,7 +84,7 @@ async def test_a_failed_message_does_not_stop_what_comes_after_it(engine: Engine
     assert await drain(engine, "jobs") == [1, 2]
 
 
-async def test_expiry_is_charged_to_the_first_unsettled_and_the_rest_goes_back_without_blame(
+async def test_an_expiry_is_charged_to_the_first_unsettled_message_and_the_rest_is_uncounted(
     engine: Engine, clock: Clock
 ) -> None:
     await engine.queues.configure("jobs", UNORDERED)
@@ -104,9 +102,7 @@ async def test_expiry_is_charged_to_the_first_unsettled_and_the_rest_goes_back_w
     assert await pop(engine, "jobs", batch=10) == []
 
 
-async def test_a_late_ack_is_accepted_until_the_message_is_delivered_again(
-    engine: Engine, clock: Clock
-) -> None:
+async def test_a_late_ack_is_accepted_until_the_redelivery(engine: Engine, clock: Clock) -> None:
     await engine.queues.configure("jobs", UNORDERED)
     await push(engine, "jobs", "a")
     late = await pop_one(engine, "jobs")
@@ -116,7 +112,7 @@ async def test_a_late_ack_is_accepted_until_the_message_is_delivered_again(
     assert await pop(engine, "jobs") == []
 
 
-async def test_two_deliveries_expire_each_on_its_own(engine: Engine, clock: Clock) -> None:
+async def test_two_deliveries_expire_independently(engine: Engine, clock: Clock) -> None:
     await engine.queues.configure("jobs", UNORDERED)
     await push(engine, "jobs", "a", "b")
     short = await pop_one(engine, "jobs", lease_seconds=10)
@@ -131,9 +127,7 @@ async def test_two_deliveries_expire_each_on_its_own(engine: Engine, clock: Cloc
     assert await ack(engine, long) == 1
 
 
-async def test_a_part_of_what_went_back_leaves_the_rest_to_others(
-    engine: Engine, clock: Clock
-) -> None:
+async def test_a_pop_may_take_part_of_a_returned_delivery(engine: Engine, clock: Clock) -> None:
     await engine.queues.configure("jobs", UNORDERED)
     await push(engine, "jobs", *range(5))
     await engine.release(lease(await pop_one(engine, "jobs", batch=5)))

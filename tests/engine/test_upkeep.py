@@ -1,4 +1,6 @@
-"""Duties: one process at a time, fenced, and what each of them forgets."""
+"""
+Background tasks: one process at a time, fenced by epochs, and the data that each task removes.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -32,7 +34,7 @@ async def fetch(engine: Engine, text: str, *arguments: object) -> list[Any]:
 
 
 async def take(engine: Engine, holder: int, name: str = "retention") -> int | None:
-    """The epoch under which a holder has a duty now; None when another one has it."""
+    """The epoch under which `holder` now leads a task, or None if another process leads it."""
     rows = await engine.store.database.fetch("take_duties", holder, [name], 60.0)
     return rows[0]["epoch"] if rows else None
 
@@ -43,7 +45,9 @@ async def sweep(upkeep: Upkeep, clock: Clock, *, seconds: float = 2) -> None:
         pass
 
 
-async def test_a_duty_is_one_process_s_until_its_time_is_over(engine: Engine, clock: Clock) -> None:
+async def test_a_task_belongs_to_one_process_until_its_lease_ends(
+    engine: Engine, clock: Clock
+) -> None:
     assert await take(engine, 1) == 1
     assert await take(engine, 2) is None
     await clock.advance(seconds=61)
@@ -52,7 +56,7 @@ async def test_a_duty_is_one_process_s_until_its_time_is_over(engine: Engine, cl
     assert await take(engine, 1) is None
 
 
-async def test_a_step_under_an_old_epoch_is_refused_and_changes_nothing(
+async def test_a_step_under_an_old_epoch_is_rejected_and_changes_no_row(
     engine: Engine, clock: Clock
 ) -> None:
     await engine.queues.configure("orders", {"retention_enabled": True, "retention_seconds": 60})
@@ -73,7 +77,7 @@ async def test_a_step_under_an_old_epoch_is_refused_and_changes_nothing(
     assert await drain(engine, "orders") == ["a"]
 
 
-async def test_a_step_keeps_the_duty(engine: Engine, clock: Clock) -> None:
+async def test_a_step_extends_the_lease_of_its_task(engine: Engine, clock: Clock) -> None:
     epoch = await take(engine, 1)
     for _ in range(10):
         await clock.advance(seconds=29)
@@ -82,7 +86,7 @@ async def test_a_step_keeps_the_duty(engine: Engine, clock: Clock) -> None:
     assert await take(engine, 2) is None
 
 
-async def test_a_run_is_shown_and_due_again_after_its_interval(
+async def test_a_run_is_shown_and_is_due_again_after_its_interval(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     assert not await upkeep.look()
@@ -99,7 +103,7 @@ async def test_a_run_is_shown_and_due_again_after_its_interval(
     } == {1}
 
 
-async def test_a_duty_that_fails_says_why_and_stops_no_other(
+async def test_a_failing_task_records_its_error_and_stops_no_other(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await fetch(engine, "alter function queen.forget_traces rename to forget_nothing")
@@ -111,7 +115,7 @@ async def test_a_duty_that_fails_says_why_and_stops_no_other(
     assert all(row["error"] is None for name, row in duties.items() if name != "traces")
 
 
-async def test_what_is_scheduled_finds_its_place_without_any_pop(
+async def test_scheduled_messages_are_stored_without_a_pop(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await push(engine, "orders", "a", delay_seconds=60)
@@ -124,7 +128,7 @@ async def test_what_is_scheduled_finds_its_place_without_any_pop(
     assert await drain(engine, "orders") == ["a"]
 
 
-async def test_keys_that_no_window_reaches_are_truncated(
+async def test_keys_outside_every_window_are_truncated(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await push(engine, "orders", "a", transaction_id="t")
@@ -138,11 +142,11 @@ async def test_keys_that_no_window_reaches_are_truncated(
         await clock.advance(seconds=DAY)
 
     assert statuses == ["queued"] * 4
-    # A generation of a day is emptied when it is two days old.
+    # The generation of a day is emptied after two days.
     assert counts == [1, 2, 1, 1]
 
 
-async def test_a_key_is_known_to_the_end_of_its_window(
+async def test_a_key_is_known_until_the_end_of_its_window(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await clock.advance(seconds=DAY / 2)
@@ -155,18 +159,18 @@ async def test_a_key_is_known_to_the_end_of_its_window(
     assert (known.status, unknown.status) == ("duplicate", "queued")
 
 
-async def test_a_clock_that_went_back_costs_no_key(
+async def test_a_clock_that_moves_backwards_removes_no_key(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await clock.advance(seconds=DAY)
     await push(engine, "orders", "a", transaction_id="t")
-    # Now its generation looks like the one that is old.
+    # Now its generation looks like the old one.
     await sweep(upkeep, clock, seconds=-DAY)
 
     assert len(await fetch(engine, "select 1 from queen.dedup")) == 1
 
 
-async def test_a_producer_that_was_not_heard_of_is_forgotten(
+async def test_an_inactive_producer_is_forgotten(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     for scope in ("acme", "zeta"):
@@ -179,7 +183,9 @@ async def test_a_producer_that_was_not_heard_of_is_forgotten(
     assert [row["producer_id"] for row in left] == ["busy"]
 
 
-async def test_traces_are_kept_for_a_time(engine: Engine, clock: Clock, upkeep: Upkeep) -> None:
+async def test_traces_are_removed_after_their_retention(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
     await fetch(
         engine,
         """
@@ -207,21 +213,21 @@ async def partitions(engine: Engine) -> list[str]:
     return [row["name"] for row in found]
 
 
-async def test_an_empty_partition_goes_with_all_that_is_its_own(
+async def test_an_empty_partition_is_removed_with_all_its_rows(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", EMPTYING)
     (before,) = await push(engine, "orders", "a", partition="p", transaction_id="t")
     await drain(engine, "orders", group="g")
     await sweep(upkeep, clock, seconds=100)
-    # Its dedup window is longer than what its queue asks for.
+    # Its dedup window is longer than the retention of its queue.
     assert await partitions(engine) == ["p"]
     await sweep(upkeep, clock, seconds=DAY)
     assert await partitions(engine) == []
     assert await fetch(engine, "select 1 from queen.consumers") == []
     assert await fetch(engine, "select 1 from queen.segments") == []
 
-    # This process knows the old one still.
+    # This process still caches the old partition.
     (after,) = await push(engine, "orders", "b", partition="p", transaction_id="t")
 
     assert (after.status, after.offset) == ("queued", 0)
@@ -229,7 +235,7 @@ async def test_an_empty_partition_goes_with_all_that_is_its_own(
     assert await drain(engine, "orders", group="g") == ["b"]
 
 
-async def test_a_partition_with_anything_of_interest_stays(
+async def test_a_partition_with_any_remaining_data_stays(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", EMPTYING)
@@ -246,11 +252,11 @@ async def test_a_partition_with_anything_of_interest_stays(
     assert await partitions(engine) == ["dead", "pushed", "scheduled"]
 
 
-async def test_a_partition_whose_messages_were_never_due_goes(
+async def test_a_partition_whose_messages_were_never_due_is_removed(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
     await engine.queues.configure("orders", EMPTYING)
-    # A group's place in a partition goes with it.
+    # The consumer row of a group is removed with its partition.
     await push(engine, "orders", "seen", partition="seen")
     await drain(engine, "orders", group="g")
     for name in ("cancelled", "expired", "purged", "kept", "came"):
@@ -267,7 +273,7 @@ async def test_a_partition_whose_messages_were_never_due_goes(
     await engine.store.queues.purge(
         "orders", partition="purged", is_completed=False, before=None, after=None, limit=10
     )
-    # Nobody looks for what is due, until its life is over.
+    # No pop moves due messages before their time to live ends.
     await clock.advance(seconds=100)
     await sweep(upkeep, clock, seconds=1)
     assert await partitions(engine) == ["came", "cancelled", "expired", "kept", "purged", "seen"]
@@ -288,7 +294,7 @@ async def test_a_partition_whose_messages_were_never_due_goes(
     assert (answer.offset, await drain(engine, "orders", group="g")) == (0, ["again"])
 
 
-async def test_counters_and_samples_of_long_ago_are_forgotten(
+async def test_old_counters_and_samples_are_removed(
     engine: Engine, upkeep: Upkeep, clock: Clock
 ) -> None:
     await push(engine, "orders", 1)

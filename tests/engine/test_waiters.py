@@ -1,4 +1,4 @@
-"""A waiting pop sleeps at no cost, and is woken by whatever may be there for it."""
+"""A waiting pop costs no statements, and every event that may bring it a message wakes it."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ from tests.engine.helpers import (
 )
 
 
-async def test_a_push_of_the_same_process_wakes(patient: Engine) -> None:
+async def test_a_push_of_the_same_process_wakes_a_waiter(patient: Engine) -> None:
     await patient.queues.configure("orders")
     waiter = asyncio.create_task(pop_later(patient, "orders", seconds=1))
     await asleep(patient, 1)
@@ -44,7 +44,7 @@ async def test_a_push_of_the_same_process_wakes(patient: Engine) -> None:
     await asleep(patient, 0)
 
 
-async def test_an_ack_that_frees_a_partition_wakes(patient: Engine) -> None:
+async def test_an_ack_that_frees_a_partition_wakes_a_waiter(patient: Engine) -> None:
     await push(patient, "orders", "a", "b")
     held = await pop_one(patient, "orders")
     waiter = asyncio.create_task(pop_later(patient, "orders", seconds=1))
@@ -56,7 +56,7 @@ async def test_an_ack_that_frees_a_partition_wakes(patient: Engine) -> None:
 
 
 @pytest.mark.parametrize("how", ["release", "retry", "failed", "dlq"])
-async def test_what_is_given_back_wakes(patient: Engine, how: str) -> None:
+async def test_a_returned_message_wakes_a_waiter(patient: Engine, how: str) -> None:
     await patient.queues.configure("orders", {"retry_delay_ms": 100})
     await push(patient, "orders", "a", "b")
     held = await pop_one(patient, "orders")
@@ -71,7 +71,7 @@ async def test_what_is_given_back_wakes(patient: Engine, how: str) -> None:
     assert values(await waiter) == ["b" if how == "dlq" else "a"]
 
 
-async def test_a_transaction_wakes_on_both_sides(patient: Engine) -> None:
+async def test_a_transaction_wakes_waiters_of_its_acks_and_pushes(patient: Engine) -> None:
     await push(patient, "source", "a", "b")
     held = await pop_one(patient, "source")
     waiters = [
@@ -88,7 +88,7 @@ async def test_a_transaction_wakes_on_both_sides(patient: Engine) -> None:
 
 
 @pytest.mark.parametrize("how", ["message", "queue", "window", "backoff", "lease", "rate"])
-async def test_what_comes_due_wakes(patient: Engine, how: str) -> None:
+async def test_a_message_that_becomes_due_wakes_a_waiter(patient: Engine, how: str) -> None:
     options = {
         "queue": {"delay_seconds": 0.3},
         "window": {"window_seconds": 0.3},
@@ -110,7 +110,7 @@ async def test_what_comes_due_wakes(patient: Engine, how: str) -> None:
     assert values(await pop_later(patient, "orders", seconds=2)) == ["a"]
 
 
-async def test_a_redriven_message_wakes(patient: Engine) -> None:
+async def test_a_redriven_message_wakes_a_waiter(patient: Engine) -> None:
     await push(patient, "orders", "a")
     await settle(patient, await pop_one(patient, "orders"), status="dlq")
     waiter = asyncio.create_task(pop_later(patient, "orders", seconds=1))
@@ -133,7 +133,7 @@ async def test_each_of_many_waiters_gets_one_message(patient: Engine) -> None:
     assert sorted(got) == list(range(40))
 
 
-async def test_those_who_wait_longest_are_served_first(patient: Engine) -> None:
+async def test_the_longest_waiters_are_served_first(patient: Engine) -> None:
     await patient.queues.configure("orders")
     waiters: list[asyncio.Task[list[object]]] = []
     for count in range(3):
@@ -146,7 +146,7 @@ async def test_those_who_wait_longest_are_served_first(patient: Engine) -> None:
     assert await asyncio.gather(*waiters) == [[0], [1], [2]]
 
 
-async def test_a_waiter_sees_its_own_group_and_partition_alone(patient: Engine) -> None:
+async def test_a_waiter_receives_only_from_its_group_and_partition(patient: Engine) -> None:
     await patient.queues.configure("orders")
     mine = asyncio.create_task(pop_later(patient, "orders", seconds=2, partition="two", group="g"))
     await asleep(patient, 1)
@@ -157,7 +157,7 @@ async def test_a_waiter_sees_its_own_group_and_partition_alone(patient: Engine) 
     assert values(await mine) == ["b"]
 
 
-async def test_a_wait_ends_with_nothing(patient: Engine) -> None:
+async def test_a_wait_ends_with_an_empty_result(patient: Engine) -> None:
     await patient.queues.configure("orders")
 
     assert await pop(patient, "orders", wait=True, timeout_seconds=0.05) == []
@@ -165,13 +165,15 @@ async def test_a_wait_ends_with_nothing(patient: Engine) -> None:
     await asleep(patient, 0)
 
 
-async def test_a_wait_for_a_queue_that_never_comes_ends_with_not_found(patient: Engine) -> None:
+async def test_a_wait_for_a_queue_that_is_never_created_ends_with_not_found(
+    patient: Engine,
+) -> None:
     with pytest.raises(QueueNotFound):
         await pop(patient, "orders", wait=True, timeout_seconds=0.05)
 
 
 @pytest.mark.parametrize("is_other", [False, True])
-async def test_a_queue_that_appears_serves_who_waits_for_it(
+async def test_a_queue_that_is_created_later_serves_its_waiters(
     patient: Engine, dsn: str, is_other: bool
 ) -> None:
     async with await Engine.open(dsn, settings=PATIENT) as other:
@@ -184,7 +186,7 @@ async def test_a_queue_that_appears_serves_who_waits_for_it(
         assert values(await waiter) == ["a"]
 
 
-async def test_a_queue_that_joins_a_namespace_serves_who_waits_there(patient: Engine) -> None:
+async def test_a_queue_that_joins_a_namespace_serves_its_waiters(patient: Engine) -> None:
     waiter = asyncio.create_task(pop_later(patient, seconds=2, namespace="shop"))
     await asleep(patient, 1)
 
@@ -194,7 +196,7 @@ async def test_a_queue_that_joins_a_namespace_serves_who_waits_there(patient: En
     assert values(await waiter) == ["a"]
 
 
-async def test_a_waiter_that_has_gone_gets_nothing(patient: Engine) -> None:
+async def test_a_cancelled_waiter_gets_no_message(patient: Engine) -> None:
     await patient.queues.configure("orders")
     gone = asyncio.create_task(pop_later(patient, "orders"))
     stays = asyncio.create_task(pop_later(patient, "orders"))
@@ -207,7 +209,7 @@ async def test_a_waiter_that_has_gone_gets_nothing(patient: Engine) -> None:
     assert (values(delivery), delivery.attempt) == (["a"], 1)
 
 
-async def test_what_was_claimed_for_a_waiter_that_went_meanwhile_goes_to_the_next(
+async def test_messages_claimed_for_a_cancelled_waiter_go_to_the_next(
     patient: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await patient.queues.configure("orders")
@@ -237,7 +239,7 @@ async def test_what_was_claimed_for_a_waiter_that_went_meanwhile_goes_to_the_nex
     assert (values(delivery), delivery.attempt) == (["a"], 1)
 
 
-async def test_a_process_has_no_more_waiters_than_it_may(dsn: str) -> None:
+async def test_the_number_of_waiters_per_process_is_bounded(dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(max_waiters=2)) as engine:
         await engine.queues.configure("orders")
         waiters = [asyncio.create_task(pop_later(engine, "orders")) for _ in range(2)]
@@ -252,7 +254,7 @@ async def test_a_process_has_no_more_waiters_than_it_may(dsn: str) -> None:
         assert sorted(got) == ["a", "b"]
 
 
-async def test_the_end_of_the_process_answers_who_waits(dsn: str) -> None:
+async def test_closing_the_engine_ends_all_waits(dsn: str) -> None:
     engine = await Engine.open(dsn)
     await engine.queues.configure("orders")
     waiter = asyncio.create_task(pop_later(engine, "orders"))
@@ -267,8 +269,8 @@ async def test_the_end_of_the_process_answers_who_waits(dsn: str) -> None:
         await push(engine, "orders", "a")
 
 
-async def test_the_safety_net_finds_what_no_wake_up_told(dsn: str) -> None:
-    """As behind PgBouncer, where nobody listens."""
+async def test_the_safety_poll_finds_messages_without_a_notification(dsn: str) -> None:
+    """As behind PgBouncer, where the engine cannot listen."""
     settings = Settings(safety_poll_ms=100)
     async with (
         await Engine.open(dsn, settings=settings, is_pooled=True) as engine,
@@ -295,12 +297,12 @@ async def test_a_sleeping_waiter_sends_no_statement(patient: Engine) -> None:
     assert patient.store.database.statements - before <= 1
 
 
-async def test_who_joins_those_that_sleep_sends_no_statement(patient: Engine) -> None:
+async def test_a_new_waiter_beside_sleeping_ones_sends_no_statement(patient: Engine) -> None:
     await patient.queues.configure("orders")
     await listening(patient)
     waiters = [asyncio.create_task(pop(patient, "orders", wait=True))]
     await asleep(patient, 1)
-    # Once this is answered the first has been searched for.
+    # Once this pop returns, the search for the first waiter is done.
     assert await pop(patient, "orders") == []
     before = patient.store.database.statements
 
@@ -308,14 +310,14 @@ async def test_who_joins_those_that_sleep_sends_no_statement(patient: Engine) ->
         waiters.append(asyncio.create_task(pop(patient, "orders", wait=True)))
         await asleep(patient, number + 2)
 
-    assert patient.store.database.statements - before < 5  # Of the slow poll and the outbox.
+    assert patient.store.database.statements - before < 5  # From the slow poll and the outbox.
     await push(patient, "orders", *range(3), partition="a")
     done, _ = await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
     assert values(done.pop().result()) == [0]
     await cancel(waiters)
 
 
-async def test_an_ack_of_all_there_was_searches_for_nobody(patient: Engine) -> None:
+async def test_an_ack_of_the_last_message_starts_no_search(patient: Engine) -> None:
     partitions = [f"p{number}" for number in range(20)]
     for partition in partitions:
         await push(patient, "orders", "a", partition=partition)
@@ -326,16 +328,16 @@ async def test_an_ack_of_all_there_was_searches_for_nobody(patient: Engine) -> N
 
     for delivery in held:
         await patient.ack(lease(delivery))
-        # Whoever was woken by it has searched by now.
+        # Any waiter that it woke has searched by now.
         await patient.store.database.fetch("now")
 
-    # An ack and that question each, and what the engine does of itself now and then.
+    # One ack and one check each, and the occasional background statements of the engine.
     assert patient.store.database.statements - before <= 2 * len(held) + 5
     await cancel([waiter])
 
 
-async def test_a_lease_that_ends_while_messages_stream_in_is_found(patient: Engine) -> None:
-    """Wake-ups for new messages leave what is due to a search a moment later."""
+async def test_an_expired_lease_is_found_during_a_stream_of_messages(patient: Engine) -> None:
+    """Wake-ups for new messages leave due messages to a search shortly afterwards."""
     await patient.queues.configure("orders")
     await push(patient, "orders", "held", partition="a")
     await pop(patient, "orders", lease_seconds=1)
@@ -370,7 +372,7 @@ async def test_an_ack_ends_the_wait_for_a_change_of_order(patient: Engine) -> No
     await woken_within([waiter], 5)
 
 
-async def test_an_ack_makes_room_under_a_limit_that_came_later(patient: Engine) -> None:
+async def test_an_ack_frees_a_slot_under_a_limit_that_was_set_later(patient: Engine) -> None:
     await patient.queues.configure("orders", {"ordered": False})
     await push(patient, "orders", 1, 2)
     (held,) = await pop(patient, "orders")
@@ -383,7 +385,7 @@ async def test_an_ack_makes_room_under_a_limit_that_came_later(patient: Engine) 
     await woken_within([waiter], 5)
 
 
-async def test_a_wait_of_no_time_looks_once(patient: Engine) -> None:
+async def test_a_wait_of_zero_searches_once(patient: Engine) -> None:
     await patient.queues.configure("orders")
     assert await pop(patient, "orders", wait=True, timeout_seconds=0) == []
     await push(patient, "orders", "a")
@@ -392,7 +394,7 @@ async def test_a_wait_of_no_time_looks_once(patient: Engine) -> None:
         await pop(patient, "others", wait=True, timeout_seconds=0)
 
 
-async def test_a_wait_that_ends_before_its_first_search_does_not_deny_the_queue(
+async def test_a_wait_that_ends_before_its_first_search_does_not_report_a_missing_queue(
     patient: Engine, dsn: str
 ) -> None:
     await patient.queues.configure("orders")
@@ -403,7 +405,7 @@ async def test_a_wait_that_ends_before_its_first_search_does_not_deny_the_queue(
     assert answers == [[]] * len(groups)
 
 
-async def test_who_does_not_wait_is_answered_behind_any_number_who_do(patient: Engine) -> None:
+async def test_a_pop_without_wait_returns_even_behind_many_waiters(patient: Engine) -> None:
     await patient.queues.configure("orders")
     waiters = [asyncio.create_task(pop(patient, "orders", wait=True)) for _ in range(300)]
     await asleep(patient, 300)
@@ -414,7 +416,7 @@ async def test_who_does_not_wait_is_answered_behind_any_number_who_do(patient: E
     await cancel(waiters)
 
 
-async def test_an_answer_that_meets_a_cancelled_pop_goes_back(patient: Engine) -> None:
+async def test_a_delivery_for_a_cancelled_pop_is_released(patient: Engine) -> None:
     await patient.queues.configure("orders")
 
     async def first_wins() -> object:
@@ -427,7 +429,8 @@ async def test_an_answer_that_meets_a_cancelled_pop_goes_back(patient: Engine) -
     second = asyncio.create_task(pop(patient, "orders", wait=True))
     await asleep(patient, 2)
 
-    # Both are answered in one turn of the loop; the first cancels the second before it wakes.
+    # Both get their result in one iteration of the loop, and the first cancels the second before
+    # it wakes.
     await patient.push([item("orders", 1, partition="a"), item("orders", 2, partition="b")])
 
     assert await first == [1]
@@ -437,7 +440,7 @@ async def test_an_answer_that_meets_a_cancelled_pop_goes_back(patient: Engine) -
     assert (values(again), again.attempt) == ([2], 1)
 
 
-async def test_what_was_claimed_and_cannot_be_read_goes_back(
+async def test_claimed_messages_that_cannot_be_read_are_released(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with await Engine.open(dsn, settings=Settings(segment_cache_bytes=1)) as engine:
@@ -455,7 +458,7 @@ async def test_what_was_claimed_and_cannot_be_read_goes_back(
         assert (values(again), again.attempt) == (["a"], 1)
 
 
-async def test_cancelled_pops_leave_nothing_behind(patient: Engine) -> None:
+async def test_cancelled_pops_leave_no_state(patient: Engine) -> None:
     await patient.queues.configure("orders")
     tasks = [asyncio.create_task(pop(patient, f"m{n}", wait=True)) for n in range(20)]
     tasks += [
@@ -474,7 +477,7 @@ async def test_cancelled_pops_leave_nothing_behind(patient: Engine) -> None:
     assert patient.waiting == 0
 
 
-async def test_many_waits_that_end_together_hold_nobody_up(patient: Engine) -> None:
+async def test_many_waits_that_end_together_do_not_block_the_loop(patient: Engine) -> None:
     await patient.queues.configure("orders")
     count = 4_000
     waiters = [
@@ -482,7 +485,7 @@ async def test_many_waits_that_end_together_hold_nobody_up(patient: Engine) -> N
         for _ in range(count)
     ]
     await asleep(patient, count)
-    # The loop's own work between two turns: what else the machine does is not its fault.
+    # Only the CPU time of the loop between two iterations, because the machine may be busy.
     worst, last = 0.0, time.thread_time()
 
     while patient.waiting:
@@ -493,7 +496,7 @@ async def test_many_waits_that_end_together_hold_nobody_up(patient: Engine) -> N
     assert worst < 0.4
 
 
-async def test_a_failure_that_waits_sets_no_timer_of_its_own(
+async def test_a_failed_message_that_waits_sets_no_separate_timer(
     patient: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await patient.queues.configure("jobs", {"ordered": False})

@@ -1,4 +1,4 @@
-"""Waiting pops are woken by what another process did."""
+"""Events in another process wake waiting pops."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ from tests.engine.helpers import (
 )
 
 
-async def test_a_push_of_another_process_wakes(patient: Engine, dsn: str) -> None:
+async def test_a_push_of_another_process_wakes_a_waiter(patient: Engine, dsn: str) -> None:
     await patient.queues.configure("orders")
     async with await Engine.open(dsn, settings=PATIENT) as other:
         await listening(patient, other)
@@ -42,10 +42,12 @@ async def test_every_push_wakes_across_processes(patient: Engine, dsn: str) -> N
 
 
 @pytest.mark.parametrize(("is_ordered", "auto_ack"), [(True, True), (False, False), (False, True)])
-async def test_what_another_process_left_of_a_partition_is_found(
+async def test_the_messages_that_another_process_left_in_a_partition_are_found(
     patient: Engine, dsn: str, is_ordered: bool, auto_ack: bool
 ) -> None:
-    """A search that meets the pair while the other holds it looks again in a moment."""
+    """
+    A search that meets a pair while the other process holds it searches again shortly afterwards.
+    """
     settings = Settings(safety_poll_ms=60_000)
     await patient.queues.configure("orders", {"ordered": is_ordered})
     await push(patient, "orders", 0)
@@ -68,9 +70,7 @@ async def test_what_another_process_left_of_a_partition_is_found(
                 await ack_all(patient, [each for each in task.result() if each.lease_id])
 
 
-async def test_partitions_freed_here_wake_those_who_wait_elsewhere(
-    patient: Engine, dsn: str
-) -> None:
+async def test_partitions_freed_here_wake_waiters_elsewhere(patient: Engine, dsn: str) -> None:
     settings = Settings(safety_poll_ms=60_000)
     for number in range(5):
         await push(patient, "orders", 1, 2, partition=f"p{number}")

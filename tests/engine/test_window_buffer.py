@@ -1,4 +1,4 @@
-"""A window buffer gathers messages from the first that nobody has claimed."""
+"""A window buffer collects messages, starting with the first unclaimed one."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.support.clock import Clock
 WINDOW = {"window_seconds": 10}
 
 
-async def test_the_window_opens_so_long_after_the_first_message(
+async def test_the_window_opens_after_its_duration_from_the_first_message(
     engine: Engine, clock: Clock
 ) -> None:
     await engine.queues.configure("orders", WINDOW)
@@ -23,7 +23,7 @@ async def test_the_window_opens_so_long_after_the_first_message(
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-async def test_what_is_left_waits_from_the_first_unclaimed_message(
+async def test_remaining_messages_wait_from_the_first_unclaimed_one(
     engine: Engine, clock: Clock, ordered: bool
 ) -> None:
     await engine.queues.configure("orders", WINDOW | {"ordered": ordered})
@@ -67,7 +67,9 @@ async def test_each_partition_has_its_own_window(engine: Engine, clock: Clock) -
     assert values(await pop(engine, "orders", batch=10, partitions=10)) == ["b"]
 
 
-async def test_the_window_holds_for_a_group_that_comes_later(engine: Engine, clock: Clock) -> None:
+async def test_the_window_applies_to_a_group_that_is_created_later(
+    engine: Engine, clock: Clock
+) -> None:
     await engine.queues.configure("orders", WINDOW)
     await push(engine, "orders", "a")
     await clock.advance(seconds=9)

@@ -1,4 +1,4 @@
-"""Workflows over the engine: messages are delivered, run and settled with their steps."""
+"""Workflows on the engine: messages are delivered, run, and settled with their steps."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -25,7 +25,7 @@ Handler = Callable[[Any, WorkflowPlace], Any]
 
 
 class Envelope(msgspec.Struct):
-    """What the tests read of a message."""
+    """The fields of a message that the tests read."""
 
     name: str
     workflow: WorkflowPlace
@@ -33,11 +33,11 @@ class Envelope(msgspec.Struct):
 
 
 class Failure(Exception):
-    """A handler gives up."""
+    """The failure of a handler."""
 
 
 class Worker:
-    """Runs what comes, and settles each message with its step: a worker as small as can be."""
+    """A minimal worker: runs the messages, and settles each one with its step."""
 
     def __init__(self, engine: Engine, *queues: str) -> None:
         self.engine = engine
@@ -108,7 +108,7 @@ def fail(data: object, place: WorkflowPlace) -> None:
 FLOW = Workflow(name="test")
 
 
-async def test_a_split_is_counted_and_summed(engine: Engine, worker: Worker) -> None:
+async def test_a_fan_out_is_counted_and_summed(engine: Engine, worker: Worker) -> None:
     flow = (
         FLOW.step("split", "work", "split", "a bb ccc")
         .map("count", "work", "count", over="split")
@@ -148,7 +148,7 @@ async def test_results_are_passed_on_byte_for_byte(engine: Engine, worker: Worke
     assert seen == [text]
 
 
-async def test_a_failure_takes_the_other_way(engine: Engine, worker: Worker) -> None:
+async def test_a_failure_takes_the_failure_branch(engine: Engine, worker: Worker) -> None:
     flow = FLOW.step("a", "work", "bad", on_success=["b"], on_failure=["alert"])
     flow = flow.step("b", "work", "b").step("alert", "work", "alert")
     told: list[dict[str, str]] = []
@@ -161,7 +161,9 @@ async def test_a_failure_takes_the_other_way(engine: Engine, worker: Worker) -> 
     assert await states(engine, id_) == {"a": "failed", "b": "skipped", "alert": "completed"}
 
 
-async def test_what_was_done_is_undone_last_first(engine: Engine, worker: Worker) -> None:
+async def test_completed_steps_are_compensated_in_reverse_order(
+    engine: Engine, worker: Worker
+) -> None:
     def undo(name: str) -> Step:
         return Step("work", f"un{name}")
 
@@ -183,9 +185,7 @@ async def test_what_was_done_is_undone_last_first(engine: Engine, worker: Worker
     assert (found["hotel:undo"], found["car:undo"]) == ("completed", "skipped")
 
 
-async def test_a_repeat_of_a_transaction_lets_nothing_follow_twice(
-    engine: Engine, worker: Worker
-) -> None:
+async def test_a_repeated_transaction_starts_no_step_twice(engine: Engine, worker: Worker) -> None:
     id_ = await start(engine, FLOW.step("a", "work", "a").step("b", "work", "b", after=["a"]))
     delivery = await worker.take()
     assert delivery is not None
@@ -235,9 +235,7 @@ async def test_a_step_needs_the_ack_of_its_message(engine: Engine, worker: Worke
         )
 
 
-async def test_a_token_that_another_message_brought_settles_nothing(
-    engine: Engine, worker: Worker
-) -> None:
+async def test_a_token_from_another_message_settles_no_step(engine: Engine, worker: Worker) -> None:
     one = await start(engine, FLOW.step("a", "work", "a"))
     other = await start(engine, FLOW.step("a", "work", "a").step("b", "work", "b"))
     delivery = await worker.take()
@@ -255,7 +253,7 @@ async def test_a_token_that_another_message_brought_settles_nothing(
     assert await states(engine, other) == {"a": "active", "b": "active"}
 
 
-async def test_a_signal_that_comes_early_is_remembered(engine: Engine, worker: Worker) -> None:
+async def test_an_early_signal_is_stored(engine: Engine, worker: Worker) -> None:
     flow = (
         FLOW.step("a", "work", "a").wait_for("go", after=["a"]).step("b", "work", "b", after=["go"])
     )
@@ -272,7 +270,7 @@ async def test_a_signal_that_comes_early_is_remembered(engine: Engine, worker: W
     assert seen == [b'{"by": "me"}']
 
 
-async def test_a_signal_that_nothing_is_for_is_refused(engine: Engine, worker: Worker) -> None:
+async def test_a_signal_without_a_matching_step_is_rejected(engine: Engine, worker: Worker) -> None:
     id_ = await start(engine, FLOW.step("a", "work", "a"))
 
     with pytest.raises(errors.NotFound, match="signal stop"):
@@ -281,7 +279,7 @@ async def test_a_signal_that_nothing_is_for_is_refused(engine: Engine, worker: W
         await engine.workflows.signal("nobody", "stop", "success", None)
 
 
-async def test_whoever_waits_for_the_end_is_woken(patient: Engine, dsn: str) -> None:
+async def test_waiters_for_the_end_are_woken(patient: Engine, dsn: str) -> None:
     await patient.queues.configure("work", {"ordered": False})
     id_ = await start(patient, FLOW.wait_for("go"))
     waiting = asyncio.create_task(patient.workflows.endings.wait(id_, 30))
@@ -291,7 +289,7 @@ async def test_whoever_waits_for_the_end_is_woken(patient: Engine, dsn: str) -> 
 
     await until(sleeps)
     async with await Engine.open(dsn, settings=Settings(safety_poll_ms=600_000)) as other:
-        # Another process brings the end about, and tells this one.
+        # Another process ends the workflow, and notifies this one.
         await other.workflows.signal(id_, "go", "success", None)
         async with asyncio.timeout(4):
             await waiting
@@ -301,7 +299,7 @@ async def look(engine: Engine) -> None:
     await Upkeep(engine.core, Settings()).look()
 
 
-async def test_a_signal_that_does_not_come_in_time_fails_its_step(
+async def test_a_signal_that_does_not_arrive_in_time_fails_its_step(
     clock: Clock, engine: Engine, worker: Worker
 ) -> None:
     flow = FLOW.wait_for("go", timeout="1h", on_failure=["late"]).step("late", "work", "late")
@@ -318,10 +316,10 @@ async def test_a_signal_that_does_not_come_in_time_fails_its_step(
     assert step["error"] == "no signal go arrived within 3600 s"
 
 
-async def test_what_follows_a_signal_that_did_not_come_has_its_own_result(
+async def test_the_step_after_a_missing_signal_has_its_own_result(
     clock: Clock, engine: Engine, worker: Worker
 ) -> None:
-    """Also where it is settled as soon as it begins."""
+    """Even if it is settled as soon as it starts."""
     flow = (
         FLOW.wait_for("go", timeout="1h", on_failure=["none", "told"])
         .map("none", "work", "none", over=[])
@@ -345,7 +343,7 @@ async def test_what_follows_a_signal_that_did_not_come_has_its_own_result(
     assert seen == [([], "early")]
 
 
-async def test_a_step_whose_message_is_open_is_not_lost(
+async def test_a_step_with_an_unsettled_message_is_not_lost(
     clock: Clock, engine: Engine, worker: Worker
 ) -> None:
     id_ = await start(engine, FLOW.map("m", "work", "m", over=[1, 2, 3]))
@@ -365,7 +363,7 @@ async def test_a_step_whose_message_is_open_is_not_lost(
 
 
 @pytest.mark.parametrize("way", ["acked", "buried", "purged", "deleted"])
-async def test_a_step_whose_message_left_without_a_word_fails(
+async def test_a_step_whose_message_was_removed_silently_fails(
     clock: Clock, engine: Engine, worker: Worker, way: str
 ) -> None:
     id_ = await start(engine, FLOW.step("a", "work", "a").step("b", "work", "b", after=["a"]))
@@ -410,7 +408,7 @@ async def test_a_message_that_cannot_be_pushed_fails_its_step(
     assert (await engine.workflows.one(id_))["error"] == "a: it could not be pushed: too bad"
 
 
-async def test_a_step_that_waits_for_its_time_is_not_lost(
+async def test_a_step_with_a_delay_is_not_lost(
     clock: Clock, engine: Engine, worker: Worker
 ) -> None:
     id_ = await start(engine, FLOW.step("a", "work", "a", delay="2h"))
@@ -422,7 +420,7 @@ async def test_a_step_that_waits_for_its_time_is_not_lost(
     assert (await worker.run(id_))["state"] == "completed"
 
 
-async def test_workflows_that_ended_long_ago_are_forgotten(
+async def test_old_finished_workflows_are_removed(
     clock: Clock, engine: Engine, worker: Worker
 ) -> None:
     old = await start(engine, FLOW.map("m", "work", "m", over=[1, 2]))
@@ -436,7 +434,7 @@ async def test_workflows_that_ended_long_ago_are_forgotten(
     assert (await engine.workflows.one(young))["state"] == "running"
 
 
-async def test_a_cancelled_workflow_takes_back_what_nobody_has_begun(
+async def test_cancelling_a_workflow_removes_steps_that_have_not_started(
     clock: Clock, engine: Engine, worker: Worker
 ) -> None:
     flow = FLOW.step("a", "work", "a", compensate=Step("work", "una"))
@@ -465,7 +463,7 @@ async def test_a_cancelled_workflow_takes_back_what_nobody_has_begun(
     }
 
 
-async def test_a_cancelled_workflow_takes_away_what_is_out_and_leaves_nothing(
+async def test_cancelling_a_workflow_ends_its_leases_and_leaves_no_messages(
     engine: Engine, worker: Worker
 ) -> None:
     flow = FLOW.step("a", "work", "a").map("m", "work", "m", over=[1, 2, 3])
@@ -483,7 +481,9 @@ async def test_a_cancelled_workflow_takes_away_what_is_out_and_leaves_nothing(
     assert await worker.take(is_waiting=False) is None
 
 
-async def test_a_retry_runs_what_failed_and_what_follows(engine: Engine, worker: Worker) -> None:
+async def test_a_retry_runs_the_failed_step_and_its_successors(
+    engine: Engine, worker: Worker
+) -> None:
     flow = FLOW.step("a", "work", "a").map("m", "work", "m", over=[1, 2, 3], after=["a"])
     flow = flow.step("b", "work", "b", after=["m"])
     bad = {2}
@@ -511,7 +511,7 @@ async def test_a_retry_runs_what_failed_and_what_follows(engine: Engine, worker:
         await engine.workflows.retry(id_, None)
 
 
-async def test_a_retry_leaves_what_completed_behind_a_way_that_was_not_taken(
+async def test_a_retry_keeps_completed_steps_behind_a_branch_that_was_not_taken(
     engine: Engine, worker: Worker
 ) -> None:
     flow = (
@@ -542,7 +542,7 @@ async def test_a_retry_leaves_what_completed_behind_a_way_that_was_not_taken(
     assert (await states(engine, id_))["remind"] == "skipped"
 
 
-async def test_the_same_start_again_is_the_same_workflow(engine: Engine, worker: Worker) -> None:
+async def test_a_repeated_start_returns_the_same_workflow(engine: Engine, worker: Worker) -> None:
     flow = Workflow(name="test", id="once").step("a", "work", "a", 1)
     request = flow.request()
 
@@ -555,9 +555,7 @@ async def test_the_same_start_again_is_the_same_workflow(engine: Engine, worker:
         await engine.workflows.start(other.id, plan_of(other))
 
 
-async def test_a_workflow_that_was_deleted_may_be_started_anew(
-    engine: Engine, worker: Worker
-) -> None:
+async def test_a_deleted_workflow_can_be_started_again(engine: Engine, worker: Worker) -> None:
     flow = Workflow(name="test", id="again").step("a", "work", "a", 1)
     await worker.run(await start(engine, flow))
     await engine.workflows.delete("again")
@@ -565,7 +563,7 @@ async def test_a_workflow_that_was_deleted_may_be_started_anew(
     assert (await worker.run(await start(engine, flow)))["state"] == "completed"
 
 
-async def test_queues_that_cannot_run_jobs_are_refused(engine: Engine, worker: Worker) -> None:
+async def test_queues_that_cannot_run_jobs_are_rejected(engine: Engine, worker: Worker) -> None:
     await engine.queues.configure("ordered")
 
     with pytest.raises(errors.QueueNotFound, match="nowhere"):
@@ -574,7 +572,7 @@ async def test_queues_that_cannot_run_jobs_are_refused(engine: Engine, worker: W
         await start(engine, FLOW.step("a", "ordered", "a"))
 
 
-async def test_a_redriven_step_is_settled_after_retention_took_its_segment(
+async def test_a_redriven_step_is_settled_after_retention_removed_its_segment(
     engine: Engine, worker: Worker, connection: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     id_ = await start(engine, FLOW.step("a", "work", "a", 1))

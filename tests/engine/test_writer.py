@@ -6,11 +6,11 @@ from queen.engine.engine import Engine
 from tests.engine.helpers import item, push
 
 
-async def test_a_call_that_stores_nothing_is_not_counted(engine: Engine) -> None:
+async def test_a_call_that_stores_no_message_is_not_counted(engine: Engine) -> None:
     pusher = engine._pushes  # pyright: ignore[reportPrivateUsage]
     parts, _ = await pusher.prepare([item("orders", 1)], is_admitted=True)
 
-    # Another process has moved this row of the outbox already.
+    # Another process has already moved this row of the outbox.
     moved = await pusher.store_with(
         parts, lambda push: engine.store.outbox.append([4711], push), refusal_kind="outbox"
     )

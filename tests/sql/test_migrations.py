@@ -235,7 +235,7 @@ async def test_a_migration_that_waits_for_a_table_keeps_nobody_from_it(
     migrating = asyncio.create_task(migrate(dsn))
     waits = "select 1 from pg_locks where mode = 'AccessExclusiveLock' and not granted"
     async with asyncio.timeout(10):
-        while not await query(dsn, waits):  # noqa: ASYNC110 - in the database
+        while not await query(dsn, waits):  # noqa: ASYNC110 - the condition is in the database
             await asyncio.sleep(0.01)
         # Behind the migration, which gives way.
         await query(dsn, "select id from queen.queues")
@@ -270,7 +270,7 @@ async def test_a_process_that_waited_for_another_migration_goes_on_after_it(
     await holder.execute("begin; select pg_advisory_xact_lock(hashtext('queen.migrations'))")
     waiting = asyncio.create_task(migrate(dsn))
     async with asyncio.timeout(30):
-        while not caplog.messages:  # noqa: ASYNC110 - a log tells nobody
+        while not caplog.messages:  # noqa: ASYNC110 - a log file sends no events
             await asyncio.sleep(0.02)
 
     await holder.close()

@@ -57,7 +57,7 @@ async def connection(connect: Connect, clock: Clock) -> "Connection":
     return connection
 
 
-def row(xid: int, **figures: Any) -> dict[str, Any]:  # noqa: ANN401 - of JSON
+def row(xid: int, **figures: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     key = {"queue_id": 1, "grain_seconds": 60, "at": BEGIN.isoformat(), "group_id": 0}
     return {**EMPTY, **key, "xid": xid, **figures}
 

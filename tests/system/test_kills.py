@@ -238,7 +238,7 @@ async def drain(dsn: str) -> float:
     connection = await asyncpg.connect(dsn)
     try:
         async with asyncio.timeout(60):
-            while await behind(connection):  # noqa: ASYNC110 - what is waited for is in the database
+            while await behind(connection):  # noqa: ASYNC110 - the condition is in the database
                 await asyncio.sleep(0.1)
     finally:
         await connection.close()

@@ -32,7 +32,7 @@ class Paused:
         connection = await asyncpg.connect(self.pair.primary.dsn("queen"))
         try:
             async with asyncio.timeout(5):
-                while (pid := await connection.fetchval(WAITING, function)) is None:  # noqa: ASYNC110 - in the database
+                while (pid := await connection.fetchval(WAITING, function)) is None:  # noqa: ASYNC110 - the condition is in the database
                     await asyncio.sleep(0.02)
             return pid
         finally:
@@ -46,7 +46,7 @@ class Paused:
         await connection.close()
         return await call
 
-    def post(self, path: str, body: Any) -> "asyncio.Task[Reply]":  # noqa: ANN401 - of JSON
+    def post(self, path: str, body: Any) -> "asyncio.Task[Reply]":  # noqa: ANN401 - JSON
         return asyncio.create_task(self.server.post(path, body))
 
 
