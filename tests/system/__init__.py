@@ -1,1 +1,1 @@
-"""Processes on loopback: loss, kills and idleness, judged from outside."""
+"""Tests of whole processes on loopback: loss, kills and idle cost, checked from outside."""

@@ -1,8 +1,9 @@
 """
-Applications with transactions of their own, in a process of their own, so that they slow nobody
-down but by what they ask of the database: `python -m tests.system.applications DSN SECONDS`.
+Run applications with their own transactions in a separate process, so that only their database load
+affects others.
 
-The last line is a JSON list of what they committed.
+Usage: `python -m tests.system.applications DSN SECONDS`. The last line of output is a JSON list of
+the committed messages.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ APPLICATIONS = 32
 
 
 async def apply(dsn: str, number: int, seconds: float, committed: set[str]) -> None:
-    """One application: transactions of a few messages, a third rolled back, some held open."""
+    """One application: transactions of a few messages, a third rolled back, some kept open."""
     chance = random.Random(number)
     connection = await asyncpg.connect(dsn)
     deadline = time.perf_counter() + seconds
@@ -33,14 +34,14 @@ async def apply(dsn: str, number: int, seconds: float, committed: set[str]) -> N
                 f"p{chance.randrange(8)}",
             )
         if chance.random() < 0.05:
-            await asyncio.sleep(chance.uniform(0.5, min(3.0, seconds / 3)))  # Held open.
+            await asyncio.sleep(chance.uniform(0.5, min(3.0, seconds / 3)))  # Keep it open.
         if chance.random() < 1 / 3:
             await transaction.rollback()
         else:
             await transaction.commit()
             committed.update(mine)
         turn += 1
-        await asyncio.sleep(0.1)  # A load of so many a second, not a wait.
+        await asyncio.sleep(0.1)  # Sets the rate of the load. It waits for no condition.
     await connection.close()
 
 

@@ -1,13 +1,15 @@
 """
-Judges a history and the dump after it by the invariants; shares no code with the server.
+Check a history and the following dump against the invariants, without code of the server.
 
-A history is JSON lines: what was asked before each call, what came back after it, and the faults::
+A history is JSON lines: one before each call, one after it, and the faults::
 
     {"e":"inv","proc":"p1","seq":41,"op":"push","t":NS,"args":{…}}
     {"e":"ret","proc":"p1","seq":41,"t":NS,"outcome":"ok|fail|info","code":"…","result":{…}}
     {"e":"fault","t":NS,"id":"F3","target":"pg","phase":"begin|end"}
 
-``ok`` was applied, ``fail`` was not, ``info`` may have been; so may a call without its second line.
+``ok`` was applied, ``fail`` was not, ``info`` may have been. A call without its second line may
+have
+been applied too.
 """
 
 import base64
@@ -31,7 +33,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class Violation:
-    """An invariant that does not hold, and where."""
+    """A broken invariant and its place."""
 
     invariant: str
     text: str
@@ -39,7 +41,7 @@ class Violation:
 
 @dataclass
 class Op:
-    """One call of one client."""
+    """One call by one client."""
 
     proc: str
     name: str
@@ -56,13 +58,13 @@ class Op:
 
     @property
     def is_possible(self) -> bool:
-        """It was applied, or may have been."""
+        """True if it was or may have been applied."""
         return self.outcome != "fail"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """From the first damage until the database accepts connections again, or is reached again."""
+    """The time from the first failure until the database is reachable again."""
 
     begin: int
     end: float
@@ -82,7 +84,7 @@ class Stored:
 
 @dataclass
 class Handed:
-    """One delivery that a consumer was given."""
+    """One delivery that a consumer received."""
 
     pop: Op
     queue: str
@@ -101,17 +103,17 @@ class Handed:
 
     @cached_property
     def settled_from(self) -> float:
-        """When it was first asked to be over, by a call that was or may have been applied."""
+        """Time of the first call to settle it that was or may have been applied."""
         return min((op.inv for op in self.settles if op.is_possible), default=math.inf)
 
     def covered(self, op: Op) -> list[int]:
-        """The offsets that an ack or nack of this delivery names."""
+        """The offsets that an ack or nack of this delivery covers."""
         named = op.args.get("offsets")
         return self.offsets if named is None else named
 
 
 def read(lines: Iterable[Line]) -> tuple[list[Op], list[Fault]]:
-    """The calls of a history, in the order of their beginning, and its faults."""
+    """The calls of a history, in the order of their start, and its faults."""
     ops: dict[tuple[str, int], Op] = {}
     begun: dict[str, tuple[int, str]] = {}
     faults: list[Fault] = []
@@ -142,13 +144,13 @@ def read_files(paths: Iterable[Path]) -> Iterator[Line]:
     for path in paths:
         with path.open() as file:
             for line in file:
-                # A client that was killed may leave half a line, the last.
+                # The last line of a killed client may be incomplete.
                 if line.endswith("\n"):
                     yield json.loads(line)
 
 
 def stored_messages(dump: Line) -> list[Stored]:
-    """The messages of the segments of a dump, taken apart as the layout says."""
+    """The messages in the segments of a dump, decoded by the documented layout."""
     found: list[Stored] = []
     for partition_id, base, count, created_at, body, ends, extras in dump["segments"]:
         payloads = _values(base64.b64decode(body), base64.b64decode(ends), count)
@@ -176,18 +178,18 @@ def _values(body: bytes, ends: bytes, count: int) -> list[bytes]:
 
 class Checker:
     """
-    One history, one dump.
+    Checks one history and one dump.
 
     Usage::
 
         checker = Checker(read_files(paths), dump)
         assert checker.check() == []
-        assert checker.counts["kills"] >= 20  # Zero of nothing is no pass.
+        assert checker.counts["kills"] >= 20  # Without kills, the check proves nothing.
     """
 
     def __init__(self, lines: Iterable[Line], dump: Line) -> None:
         self.ops, self.disturbances = read(lines)
-        # A connection that is lost forgets nothing; a database that crashes may.
+        # Only a crash of the database may lose claims. A lost connection does not.
         self.faults = [fault for fault in self.disturbances if fault.target == "pg"]
         self._dump = dump
         self._ordered: dict[str, bool] = dump["queues"]
@@ -200,9 +202,9 @@ class Checker:
         for stored in self._stored:
             self._places[stored.key].append(stored.place)
         self._pushes: defaultdict[str, list[Op]] = defaultdict(list)
-        """Attempts at one push, by the key of its first message."""
+        """The attempts of one push, by the key of its first message."""
         self._sent: dict[str, tuple[Op, dict[str, Any]]] = {}
-        """Key to the first attempt and its item."""
+        """Maps a key to its first attempt and its item."""
         for op in self.ops:
             if op.name == "push":
                 self._pushes[op.args["items"][0]["key"]].append(op)
@@ -220,7 +222,7 @@ class Checker:
         self._violations: list[Violation] = []
 
     def check(self) -> list[Violation]:
-        """Every violation that the history shows."""
+        """All violations in the history."""
         self._violations = []
         self._count()
         self._check_dense()
@@ -238,7 +240,7 @@ class Checker:
         return self._violations
 
     def recoveries(self) -> list[tuple[float, float]]:
-        """Per fault: seconds without the database, and until a push was answered ok after that."""
+        """Per fault: seconds without the database, and from then until a push succeeded."""
         answers = sorted(op.ret for op in self.ops if op.name == "push" and op.is_ok)
         found: list[tuple[float, float]] = []
         for fault in self.faults:
@@ -297,28 +299,32 @@ class Checker:
         self._violations.append(Violation(invariant, text))
 
     def _is_excused(self, begin: float, end: float) -> bool:
-        """A crash lies in between: what was claimed may have been forgotten."""
+        """True if a crash in this time may have lost the claims."""
         at = bisect_left(self._begins, begin)
         if at < len(self.faults) and self._begins[at] <= end:
             return True
         return at > 0 and self.faults[at - 1].end >= begin
 
     def _may_have_claimed_unseen(self, op: Op) -> bool:
-        """It was lost, or waited through a fault: then it asked again, and the first was lost."""
+        """
+        True if the call was lost, or waited through a fault, after which the server repeats it.
+        """
         return op.outcome == "info" or any(
             op.inv < fault.end and op.ret > fault.begin for fault in self.disturbances
         )
 
     def _charged_unseen(self, unseen: Sequence[Op], pushed: Op, handed: Sequence[Handed]) -> int:
         """
-        How often, at most, claims that nobody was told of were charged before the last of these.
+        The largest number of failures that claims without a response may have charged.
 
-        Where a pop was lost, or waited through a fault, a server may have claimed and lost the
-        answer; for who still waits it asks again. The history has no other trace of such a claim.
-        But it charges by running out alone, while nobody else has the message: so between two
-        deliveries that were seen there are no more of them than pops that may have made them, and
-        no more than whole leases that fit, less that of a delivery which ran out itself. A pop
-        that lasts may make one with each lease.
+        If a pop was lost, or waited through a fault, a server may have claimed messages and lost
+        the response. It then claims again for a client that still waits. The history has no other
+        trace of such a claim.
+
+        Such a claim only charges by expiry, while no other consumer leases the message. So between
+        two deliveries in the history, there are at most as many of them as pops that may have
+        caused them. There are also at most as many as whole leases fit, less that of a delivery
+        that expired itself. A long pop may cause one with each lease.
         """
         lease = min(each.until - each.granted_at for each in handed) * 1_000
         charged = 0
@@ -326,7 +332,7 @@ class Checker:
         for each in handed:
             begin, end = before.pop.inv if before else pushed.inv, each.pop.ret
             room = int((end - begin) // lease)
-            # One that a crash may have forgotten did not run out, perhaps.
+            # If a crash may have lost the claim, it did not necessarily expire.
             if before and before.settled_from == math.inf and not self._is_excused(begin, end):
                 room -= 1
             claims = sum(
@@ -339,7 +345,7 @@ class Checker:
         return charged
 
     def _check_dense(self) -> None:
-        """I5: segments tile each partition from 0, and I6: their instants never fall."""
+        """I5: segments cover each partition from 0 without gaps. I6: their times never decrease."""
         expected: defaultdict[int, int] = defaultdict(int)
         latest: dict[int, int] = {}
         for partition_id, base, count, created_at, *_ in sorted(
@@ -353,7 +359,7 @@ class Checker:
             latest[partition_id] = created_at
 
     def _check_pushes(self) -> None:
-        """I1: what was answered ok is there; I4: where it was said to be; I19: once."""
+        """I1: a successful push is stored, I4: at the returned place, and I19: once."""
         for attempts in self._pushes.values():
             is_ok = any(op.is_ok for op in attempts)
             for index, item in enumerate(attempts[0].args["items"]):
@@ -380,13 +386,13 @@ class Checker:
             self._say("I4", f"{item['key']} went to partition {there[1]}")
 
     def _check_sequences(self) -> None:
-        """I19: the last sequence again is answered `replayed`, a lower one is refused."""
+        """I19: the last sequence again returns `replayed`, and a lower one is rejected."""
         by_producer: defaultdict[str, list[Op]] = defaultdict(list)
         for op in self.ops:
             if op.name == "push" and op.args["producer"] is not None:
                 by_producer[op.args["producer"]].append(op)
         for producer, ops in by_producer.items():
-            # One in flight per producer, so that answers come in the order of the calls.
+            # A producer has one request in flight, so results have the order of the calls.
             highest = -1
             maybe: set[int] = set()
             for op in ops:
@@ -404,7 +410,7 @@ class Checker:
                     maybe.add(sequence)
 
     def _check_keys(self) -> None:
-        """I17: a transactionId is stored once per partition, and all answers name that message."""
+        """I17: a transactionId is stored once per partition, and all results name that message."""
         firsts: dict[tuple[int, str], Place] = {}
         for stored in self._stored:
             if stored.transaction_id is not None:
@@ -424,7 +430,10 @@ class Checker:
                     self._say("I17", f"{item['tx']} is at {first}, an answer says {place}")
 
     def _check_push_order(self) -> None:
-        """I6: a push that returned before another began is below it; a batch keeps its order."""
+        """
+        I6: a push that returned before another began has lower offsets, and a batch keeps its
+        order.
+        """
         events: list[tuple[float, int, dict[int, list[int]], str]] = []
         for key, attempts in self._pushes.items():
             lanes: defaultdict[int, list[int]] = defaultdict(list)
@@ -451,7 +460,7 @@ class Checker:
                     )
 
     def _check_bytes_and_phantoms(self) -> None:
-        """I2: what is stored or delivered was pushed; I3: byte for byte; I4: at one place."""
+        """I2: stored and delivered messages were pushed, I3: byte for byte, I4: at one place."""
         for stored in self._stored:
             self._check_source(stored.key, stored.sha, f"stored at {stored.place}")
         for handed in self._handed:
@@ -477,7 +486,7 @@ class Checker:
             self._say("I3", f"{key}, {where}, has other bytes")
 
     def _check_terminal(self) -> None:
-        """I1: every group got every message and is done with it."""
+        """I1: every group received and settled every message."""
         positions = {
             (partition_id, f"{queue}/{group}"): claimed
             for partition_id, queue, group, claimed in self._dump["positions"]
@@ -503,7 +512,7 @@ class Checker:
                     self._say("I1", f"{group} never acked {stored.key}")
 
     def _check_fifo(self) -> None:
-        """I7: when a message is first delivered, all before it are settled or come with it."""
+        """I7: on its first delivery, all messages before it are settled or delivered with it."""
         for (group, partition_id), handed in self._of_pair.items():
             if not self._ordered[handed[0].queue]:
                 continue
@@ -535,7 +544,7 @@ class Checker:
                 seen.update(offsets)
 
     def _check_holders(self) -> None:
-        """I9: what one consumer holds, no other is given while it is neither over nor forgotten."""
+        """I9: a leased message goes to no other consumer before its lease is over or lost."""
         for (group, partition_id), handed in self._of_pair.items():
             is_ordered = self._ordered[handed[0].queue]
             live: list[Handed] = []
@@ -558,7 +567,7 @@ class Checker:
                 live.append(each)
 
     def _check_fencing(self) -> None:
-        """I10: a lease is one delivery's alone, and a stale one settles nothing."""
+        """I10: a lease belongs to one delivery, and a stale lease settles no message."""
         for lease_id, times in Counter(each.lease_id for each in self._handed).items():
             if times > 1:
                 self._say("I10", f"lease {lease_id} was given out {times} times")
@@ -575,7 +584,7 @@ class Checker:
                         self._say("I10", f"{op.name} by {each.lease_id} after {later.lease_id}")
 
     def _check_final_acks(self) -> None:
-        """I12: after an ack was answered, no pop that begins later gives the message again."""
+        """I12: a pop that begins after a successful ack does not return the message again."""
         for each in self._handed:
             for op in each.settles:
                 if not op.is_ok or op.name != "ack":
@@ -598,7 +607,9 @@ class Checker:
         return list(found.values())
 
     def _check_attempts(self) -> None:
-        """I13: one more than the failures charged; a crash may repeat a number, never skip one."""
+        """
+        I13: one more than the counted failures. A crash may repeat a number, but never skip one.
+        """
         unseen: defaultdict[str, list[Op]] = defaultdict(list)
         for op in self.ops:
             if op.name == "pop" and self._may_have_claimed_unseen(op):
@@ -609,7 +620,7 @@ class Checker:
             stored = self._at.get(place)
             pushed = self._sent.get(stored.key) if stored else None
             if pushed is None:
-                continue  # A violation of its own.
+                continue  # Reported as another violation.
             for at, each in enumerate(handed):
                 nacks = [
                     op
@@ -633,7 +644,7 @@ class Checker:
 
 
 def _may_be_charged(handed: Handed, offset: int, *, is_ordered: bool) -> bool:
-    """A delivery charges what a nack names, or at its expiry the first unsettled message."""
+    """A delivery charges the messages of a nack, or at its expiry the first unsettled message."""
     settled: set[int] = set()
     for op in handed.settles:
         if not op.is_possible:
@@ -641,7 +652,7 @@ def _may_be_charged(handed: Handed, offset: int, *, is_ordered: bool) -> bool:
         if op.name == "nack" and offset in handed.covered(op):
             return True
         if op.name == "nack" and op.is_ok and is_ordered:
-            return False  # There the delivery ended.
+            return False  # The delivery ended there.
         settled.update(handed.covered(op))
     before = [each for each in handed.offsets if each < offset]
     return settled.issuperset(before)

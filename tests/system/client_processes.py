@@ -1,4 +1,4 @@
-"""Starts, ends and reads the processes of `client_worker`."""
+"""Start, stop and read the processes of `client_worker`."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Client:
-    """One process; its log stays when it is gone."""
+    """One process. Its log remains after its end."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -50,12 +50,12 @@ class Client:
         return [line[2:] for line in self.lines() if line.startswith(f"{mark} ")]
 
     async def kill(self) -> None:
-        """At once, as a crash."""
+        """Kill the process immediately, like a crash."""
         self.was_killed = self.is_running
         await self._end(signal.SIGKILL)
 
     async def terminate(self, *, seconds: float = 40) -> int:
-        """By SIGTERM; the exit code."""
+        """Send SIGTERM, and return the exit code."""
         async with asyncio.timeout(seconds):
             return await self._end(signal.SIGTERM)
 

@@ -1,4 +1,4 @@
-"""A process that produces or consumes with the SDK, and writes down what it did."""
+"""A process that produces or consumes with the SDK and logs its work."""
 
 import asyncio
 import os
@@ -12,12 +12,14 @@ from queen import Message, Queen
 
 
 class Task(msgspec.Struct, kw_only=True):
-    """What the process is to do."""
+    """The task of the process."""
 
     role: Literal["producer", "buffering", "consumer", "slow"]
     urls: list[str]
     log: str
-    """Lines are appended: ``+ n`` n is stored, ``h id`` handled, ``a id`` acked."""
+    """
+    Path of the log. Its lines are ``+ n`` (n is stored), ``h id`` (handled), ``a id`` (acked).
+    """
     name: str = ""
     queue: str = "work"
     first: int = 0
@@ -26,7 +28,7 @@ class Task(msgspec.Struct, kw_only=True):
 
 
 class Log:
-    """Each line is with the kernel when `write` returns: a kill loses none."""
+    """A log that passes each line to the kernel, so that a kill loses none."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -36,7 +38,7 @@ class Log:
 
 
 async def produce(task: Task, log: Log) -> None:
-    """Push numbers in order, 20 at a time; a SIGTERM ends it after the push under way."""
+    """Push numbers in order, 20 per request. SIGTERM ends it after the current push."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with Queen(task.urls, retry_attempts=10, retry_delay_millis=200) as queen:
@@ -56,12 +58,12 @@ async def produce(task: Task, log: Log) -> None:
             elif at % 2_000 == 0:
                 await queen.flush_all_buffers()
                 log.write(f"+ {at}")
-    # What was buffered is stored when the client is closed.
+    # Closing the client stores its buffer.
     log.write(f"+ {at}")
 
 
 async def consume(task: Task, log: Log) -> None:
-    """Handle until SIGTERM; what is written down before the return is the work."""
+    """Handle messages until SIGTERM. The log lines before the return are the work."""
     queen = Queen(task.urls, retry_attempts=10, retry_delay_millis=200)
     work = queen.queue(task.queue).batch(20).partitions(4).concurrency(4).renew_lease(True)
 
@@ -71,7 +73,7 @@ async def consume(task: Task, log: Log) -> None:
     @work.on_success(acked).handler
     async def handle(messages: list[Message[Any]]) -> None:
         log.write(*(f"h {message.transaction_id}" for message in messages))
-        await asyncio.sleep(0.2)  # So that a kill meets work that is not acked.
+        await asyncio.sleep(0.2)  # A kill now hits work that is not acked.
 
     async with queen:
         log.write("ready")
@@ -79,7 +81,7 @@ async def consume(task: Task, log: Log) -> None:
 
 
 async def consume_slowly(task: Task, log: Log) -> None:
-    """Handlers that take a second each, and push what they made into a buffer that waits long."""
+    """Run handlers of one second each, which push to a buffer with a long wait."""
     queen = Queen(task.urls)
 
     @queen.queue(task.queue).batch(5).each().concurrency(2).handler

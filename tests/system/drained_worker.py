@@ -1,4 +1,4 @@
-"""Workers that are terminated while busy, one after the other; forked, which spares the imports."""
+"""Terminate busy workers one after the other. They are forked, which saves the imports."""
 
 import asyncio
 import os
@@ -14,20 +14,20 @@ from queen.jobs import Job, QueueManager, Worker
 from queen.jobs.pool.process import new_loop
 
 _LONGEST_SECONDS = 0.15
-"""From a worker's first job to its SIGTERM."""
+"""The longest time from a worker's first job to its SIGTERM."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     queue: str
     log: str
-    """Each job appends its number here: the only proof that it ran."""
+    """Path of the log to which each job appends its number when it runs."""
     kills: int
     seed: int
 
 
 async def work(task: Task, busy: int) -> None:
-    """Run jobs until SIGTERM; write to ``busy`` once the first has begun."""
+    """Run jobs until SIGTERM, and write to ``busy`` once the first has begun."""
     log = os.open(task.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     async with Queen(task.url) as queen:
         jobs = QueueManager(queen)
@@ -43,7 +43,9 @@ async def work(task: Task, busy: int) -> None:
 
 
 def terminate_one(task: Task, chance: random.Random) -> int:
-    """Fork a worker, terminate it at some moment after it has become busy; its exit code."""
+    """
+    Fork a worker, terminate it at a random time after its first job, and return its exit code.
+    """
     is_busy, busy = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,4 +1,4 @@
-"""An engine's verbs over HTTP, so that the load of the fault tests can go through a server."""
+"""The engine's verbs over HTTP, so that the fault tests can send their load through a server."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,13 +14,13 @@ from queen.wire.messages import Acknowledged, Acknowledgment, Message, PopReques
 
 
 class Results(list[Pushed]):
-    """The answers to a push."""
+    """The results of a push."""
 
     is_replayed = False
 
 
 class HttpDelivery:
-    """Messages of one lease, as a consumer sees them."""
+    """The messages of one lease, as a consumer receives them."""
 
     def __init__(self, messages: list[Message]) -> None:
         self._messages = messages
@@ -40,7 +40,8 @@ class HttpDelivery:
 
 class HttpEngine:
     """
-    The verbs that the load uses, one request each; refusals and lost answers are the same errors.
+    The verbs of the load, one request each. Rejections and lost responses raise the engine's
+    errors.
 
     Usage::
 
@@ -51,7 +52,7 @@ class HttpEngine:
     def __init__(self, url: str) -> None:
         self._url = f"{url}/api/v1"
         self._ids: dict[str, dict[int, str]] = {}
-        """Lease to offset to message id, of what was popped and not yet settled as a whole."""
+        """Message IDs by offset and lease, of popped messages until their lease is settled."""
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -129,7 +130,7 @@ class HttpEngine:
         return [Acknowledged(transaction_id=None, success=True)]
 
     async def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Raises what the server said went wrong, or that nobody knows."""
+        """Send a request, and raise the error of the server, or `OutcomeUnknown`."""
         headers = {"content-type": "application/json"}
         data = msgspec.json.encode(body)
         try:
@@ -142,14 +143,14 @@ class HttpEngine:
         answer: dict[str, Any] = _decode(raw) if raw else {}
         if reply.status >= 400:
             kind = errors.of_code(answer["code"]) or errors.QueenError
-            # What the answer promises, not what the class does.
+            # The response must agree with the class.
             assert kind.applied is answer["applied"], answer
             raise kind(answer["detail"])
         return answer
 
 
 def _decode(raw: bytes) -> dict[str, Any]:
-    """JSON, with the data of messages left as the bytes that came."""
+    """Decode JSON, but keep the data of messages as the received bytes."""
     if b'"data":' not in raw:
         return msgspec.json.decode(raw)
     popped = msgspec.json.decode(raw, type=dict[str, list[dict[str, msgspec.Raw]]])

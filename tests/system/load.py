@@ -1,5 +1,5 @@
 """
-A process of producers or consumers that survives the database, and logs its history.
+A process of producers or consumers that survives database outages and logs its history.
 
 Usage::
 
@@ -31,7 +31,7 @@ from tests.system.http_engine import HttpDelivery, HttpEngine
 from tests.system.worker import say, told
 
 PAUSE_SECONDS = 0.05
-"""Before a call that failed is tried again."""
+"""Wait before a failed call is retried."""
 
 
 class Producer(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Producer(msgspec.Struct, frozen=True):
 
 
 class Consumer(msgspec.Struct, frozen=True):
-    """What one consumer reads."""
+    """The queue and group of one consumer."""
 
     name: str
     queue: str
@@ -52,7 +52,7 @@ class Consumer(msgspec.Struct, frozen=True):
 
 
 class Produce(msgspec.Struct, frozen=True, tag=True):
-    """Producers, until told to stop."""
+    """Producers that run until the stop command."""
 
     dsn: str
     history: str
@@ -61,7 +61,7 @@ class Produce(msgspec.Struct, frozen=True, tag=True):
 
 
 class Consume(msgspec.Struct, frozen=True, tag=True):
-    """Consumers. Told to drain, they do all well; told to stop, they end."""
+    """Consumers that ack everything after the drain command, and end after the stop command."""
 
     dsn: str
     history: str
@@ -74,7 +74,7 @@ def instant() -> int:
 
 
 class History:
-    """A line before each call and a line after it."""
+    """Writes a line before each call and a line after it."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", buffering=1)
@@ -92,7 +92,7 @@ class History:
         call: Callable[[], Awaitable[Any]],
         result: Callable[[Any], dict[str, Any]],
     ) -> tuple[str, Any]:
-        """Make a call; its outcome, and its answer or the code of its error."""
+        """Make a call, and return its outcome with its result or error code."""
         seq = next(self._numbers)
         self._write(e="inv", proc=proc, seq=seq, op=op, t=instant(), args=args)
         try:
@@ -110,7 +110,7 @@ class History:
             )
             return outcome, error.code
         except Exception as error:
-            # Not an error of the contract: unknown to the client, and a bug.
+            # Not an API error: the outcome is unknown to the client, and it is a bug.
             self.unexpected.append(f"{op}: {type(error).__name__}: {error}")
             self._write(e="ret", proc=proc, seq=seq, t=instant(), outcome="info", code="unexpected")
             return "info", "unexpected"
@@ -151,7 +151,7 @@ class Producing:
             await self._store(producer, sequence, items, args)
             last = [*last, (sequence, items, args)][-3:]
             if producer.identity == "sequence" and rng.random() < 0.05:
-                # The last one once more, or one that is long past.
+                # Repeat the last request, or an old one.
                 again = rng.choice((last[-1], last[0]))
                 await self._push(producer, *again)
             elif producer.identity == "transaction" and rng.random() < 0.05:
@@ -161,7 +161,7 @@ class Producing:
     def _batch(
         self, rng: random.Random, producer: Producer, n: int
     ) -> tuple[list[PushItem], list[dict[str, Any]]]:
-        # What is repeated as a whole may span partitions.
+        # Requests that are repeated as a whole may span partitions.
         most = 2 if producer.identity == "sequence" else 1
         lanes = [f"p{rng.randrange(producer.partitions)}" for _ in range(rng.randint(1, most))]
         items: list[PushItem] = []
@@ -189,7 +189,7 @@ class Producing:
         items: list[PushItem],
         args: list[dict[str, Any]],
     ) -> None:
-        """Push until it is known to be stored, or until repeating it could store it twice."""
+        """Push until it is certainly stored, or until a repeat could store it twice."""
         while True:
             outcome, answer = await self._push(producer, sequence, items, args)
             if outcome == "ok" or (outcome == "info" and producer.identity == "none"):
@@ -229,7 +229,7 @@ class Producing:
 
 
 class Consuming:
-    """The consumers of one process: most ack, some fail, some are too late, some never answer."""
+    """The consumers of one process: most ack, some fail, some are late, some never respond."""
 
     def __init__(self, engine: Engine | HttpEngine, history: History, task: Consume) -> None:
         self._engine = engine
@@ -302,7 +302,7 @@ class Consuming:
             case "fails":
                 await self._nack(consumer, delivery)
             case "vanishes":
-                pass  # Its lease runs out.
+                pass  # Its lease expires.
             case "dawdles":
                 await asyncio.sleep(self._task.lease_seconds + 0.3)
                 await self._ack(consumer, delivery, None)
@@ -316,7 +316,7 @@ class Consuming:
     async def _ack(
         self, consumer: Consumer, delivery: Delivery | HttpDelivery, offsets: list[int] | None
     ) -> None:
-        """Ack until there is an answer; after an unknown one the lease may well be gone."""
+        """Ack until there is a result. After an unknown outcome, the lease may be gone."""
         lease_id = delivery.lease_id or ""
         for _ in range(100):
             outcome, code = await self._history.call(
@@ -365,10 +365,10 @@ def _microseconds(at: datetime) -> int:
 
 async def main() -> None:
     task = msgspec.json.decode(sys.argv[1], type=Produce | Consume)
-    # The pool tells at length that the database is away, which is what happens here.
+    # The pool logs the outages of the database, which are expected here.
     logging.getLogger("asyncpg").setLevel(logging.CRITICAL)
     history = History(Path(task.history))
-    # Over HTTP where a server is named instead of a database.
+    # Use HTTP if the DSN names a server.
     is_http = task.dsn.startswith("http:")
     async with HttpEngine(task.dsn) if is_http else await Engine.open(task.dsn) as engine:
         say(ready=True)

@@ -1,4 +1,4 @@
-"""Starts workers, each a process with an engine of its own, and hears what they say."""
+"""Start workers, each a process with its own engine, and exchange messages with them."""
 
 import asyncio
 import contextlib
@@ -17,14 +17,14 @@ _END_SECONDS = 20
 
 class Worker:
     """
-    One child process. It says JSON objects, a line each; it is told single words.
+    One child process. It writes JSON objects, one per line, and reads commands of one word.
 
     Usage::
 
         async with start(task) as worker:
             await worker.expect("ready")
             worker.tell("go")
-            said = await worker.finish(seconds=60)
+            objects = await worker.finish(seconds=60)
     """
 
     def __init__(self, process: Process, heard: Callable[[dict[str, Any]], None]) -> None:
@@ -35,7 +35,7 @@ class Worker:
         self._listener = asyncio.create_task(self._listen())
 
     async def expect(self, word: str, *, seconds: float = 30) -> dict[str, Any]:
-        """Wait until the worker has said something with this word in it."""
+        """Wait until the worker has written an object with this key."""
         async with asyncio.timeout(seconds), self._changed:
             await self._changed.wait_for(lambda: word in self._last or self._listener.done())
         if word not in self._last:
@@ -44,12 +44,12 @@ class Worker:
 
     def tell(self, word: str) -> None:
         assert self._process.stdin is not None
-        # A worker that is gone is found out by `finish`.
+        # `finish` detects a worker that has ended.
         with contextlib.suppress(ConnectionError):
             self._process.stdin.write(f"{word}\n".encode())
 
     async def finish(self, *, seconds: float) -> dict[str, Any]:
-        """Wait for the end of the worker, which must be a good one; what it said, put together."""
+        """Wait for the worker's successful end, and return all its objects merged."""
         async with asyncio.timeout(seconds):
             await self._listener
             code = await self._process.wait()
@@ -57,7 +57,7 @@ class Worker:
         return self._last
 
     async def end(self) -> None:
-        """Be rid of the process, whatever its state."""
+        """End the process in any state."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -87,7 +87,7 @@ async def start(
     module: str = "tests.system.worker",
     heard: Callable[[dict[str, Any]], None] = lambda said: None,
 ) -> AsyncGenerator[Worker]:
-    """Start a worker for a task; it is gone when the block is left."""
+    """Start a worker for a task. It ends with the block."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

@@ -1,4 +1,4 @@
-"""Connections fall silent or break, processes stand still: no partition is blocked for long."""
+"""Connections become silent or break, and processes pause: no partition is blocked for long."""
 
 import asyncio
 import contextlib
@@ -26,13 +26,13 @@ from tests.system.test_http_kills import consume, produce
 from tests.system.test_kills import configure, dumped, under_load
 
 MOST_SECONDS = 10.0
-"""That a partition may be blocked."""
+"""The longest time for which a partition may be blocked."""
 RNG = random.SystemRandom()
 
 
 @dataclass
 class Scene:
-    """Two servers under load; one of them reaches the database through a gate."""
+    """Two servers under load, one of which reaches the database through a proxy."""
 
     dsn: str
     gate: Gate
@@ -44,16 +44,16 @@ Fault = Callable[[Scene], Awaitable[None]]
 
 
 async def silence(scene: Scene) -> None:
-    """What was open stays open, and nothing passes: neither question nor answer."""
+    """Connections stay open, but no data passes in either direction."""
     for _ in range(scene.times):
         scene.gate.fall_silent()
         await answered(scene.broken)
-        # Whoever tries again gets through before the next one.
+        # Retries get through before the next fault.
         await under_load(scene.dsn, 500)
 
 
 async def reset(scene: Scene) -> None:
-    """All connections of a server break, once a second."""
+    """All connections of a server break, once per second."""
     for number in range(scene.times):
         if number % 2:
             scene.gate.cut()
@@ -68,11 +68,11 @@ async def reset(scene: Scene) -> None:
 
 
 async def pause_in_transaction(scene: Scene) -> None:
-    """A server stands still between a statement and its commit, with locks in its hands."""
+    """A server pauses between a statement and its commit while it holds locks."""
     for _ in range(scene.times):
         await stopped_in_transaction(scene)
         try:
-            # Others have all partitions again, although it still stands.
+            # Other processes use all partitions again while the server is still paused.
             await moves_everywhere(scene.dsn)
         finally:
             os.kill(scene.broken.pid, signal.SIGCONT)
@@ -80,7 +80,7 @@ async def pause_in_transaction(scene: Scene) -> None:
 
 
 async def pause_backends(scene: Scene) -> None:
-    """All processes of PostgreSQL that serve one server stand still, with no lock in hand."""
+    """All PostgreSQL processes of one server pause without holding a lock."""
     for _ in range(scene.times):
         stopped: set[int] = set()
         connection = await asyncpg.connect(scene.dsn)
@@ -99,7 +99,7 @@ async def pause_backends(scene: Scene) -> None:
 async def stopped_idle(
     connection: "asyncpg.Connection[asyncpg.Record]", known: set[int]
 ) -> set[int]:
-    """Stop those that wait for their client; one that had begun meanwhile may go on."""
+    """Stop the processes that wait for their client. One that has started since may continue."""
     idle = (
         "select pid from pg_stat_activity where application_name ~ '^broken' and state = 'idle'"
         " and pid <> all ($1)"
@@ -109,7 +109,7 @@ async def stopped_idle(
         os.kill(pid, signal.SIGSTOP)
     surely: set[int] = set()
     try:
-        # Unless one of them holds what this needs as well.
+        # Unless one of them holds a lock that this query needs.
         async with asyncio.timeout(0.5):
             rows = await connection.fetch(idle, [*known])
         surely = pids & {row["pid"] for row in rows}
@@ -127,7 +127,7 @@ def resume(pids: set[int]) -> None:
 
 
 async def stopped_in_transaction(scene: Scene) -> None:
-    """Stop the server when one of its connections is in the midst of a push."""
+    """Stop the server while one of its connections is in a push."""
     within = (
         "select xact_start from pg_stat_activity where application_name = 'broken'"
         " and state = 'idle in transaction' and query ~ 'queen.push' limit 1"
@@ -138,7 +138,7 @@ async def stopped_in_transaction(scene: Scene) -> None:
             while True:
                 if (since := await connection.fetchval(within)) is not None:
                     os.kill(scene.broken.pid, signal.SIGSTOP)
-                    # What it had sent already is through by then.
+                    # Data that it had already sent has arrived by then.
                     await asyncio.sleep(0.1)
                     if await connection.fetchval(within) == since:
                         return
@@ -148,7 +148,7 @@ async def stopped_in_transaction(scene: Scene) -> None:
 
 
 async def answered(server: Server) -> None:
-    """Wait until a server stores again; the time that it takes is judged by the history."""
+    """Wait until a server stores again. The history shows how long that took."""
     async with asyncio.timeout(2 * MOST_SECONDS):
         while True:
             body = {"items": [{"queue": "probe", "payload": 1}]}
@@ -181,7 +181,7 @@ LONG: dict[Fault, int] = {silence: 20, reset: 60, pause_in_transaction: 10, paus
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("fault", "times"), SHORT.items(), ids=[each.__name__ for each in SHORT])
-async def test_no_partition_is_blocked_and_nothing_lost(
+async def test_no_partition_is_blocked_and_no_message_is_lost(
     tmp_path: Path, fault: Fault, times: int
 ) -> None:
     await run(tmp_path, fault, times, {"messages": 300, "ack_ok": 20})
@@ -190,7 +190,7 @@ async def test_no_partition_is_blocked_and_nothing_lost(
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("fault", "times"), LONG.items(), ids=[each.__name__ for each in LONG])
-async def test_no_partition_is_blocked_and_nothing_lost_for_long(
+async def test_no_partition_is_blocked_and_no_message_is_lost_for_long(
     tmp_path: Path, fault: Fault, times: int
 ) -> None:
     await run(tmp_path, fault, times, {"messages": 3_000, "ack_ok": 300, "unknown": 5})
@@ -232,7 +232,7 @@ async def run(folder: Path, fault: Fault, times: int, minimum: dict[str, int]) -
                 pass
             said = await finished(dsn, workers)
         dump = await dumped(dsn)
-    # The probes of this test are no part of the history.
+    # The probes of this test are not part of the history.
     dump["segments"] = [
         each for each in dump["segments"] if dump["partitions"][each[0]][0] != "probe"
     ]
@@ -245,7 +245,7 @@ async def run(folder: Path, fault: Fault, times: int, minimum: dict[str, int]) -
     assert violations == []
     assert [each for worker in said for each in worker] == []
     assert max(gaps.values()) < MOST_SECONDS
-    # Zero of nothing is no pass.
+    # Below these minimums, the check proves nothing.
     short = {name: checker.counts[name] for name, n in minimum.items() if checker.counts[name] < n}
     assert short == {}, f"invalid: below the minimum of {minimum}"
 
@@ -254,9 +254,9 @@ def longest_waits(
     checker: Checker, begun: int, ended: int, *, is_standing: bool
 ) -> dict[str, float]:
     """
-    The longest time until a push was stored, however often it was sent, and without a delivery.
+    The longest times until a push was stored, with its retries, and without a delivery.
 
-    Where the broken server stands still, nothing of it is judged but what others wait for.
+    If the broken server is paused, only the calls of the other server count.
     """
     first: dict[str, float] = {}
     longest: defaultdict[str, float] = defaultdict(float)
@@ -267,7 +267,7 @@ def longest_waits(
             since = first.setdefault(op.args["items"][0]["key"], op.inv)
             if op.is_ok and not (is_standing and name == "broken"):
                 longest[f"push {name}"] = max(longest[f"push {name}"], op.ret - since)
-                # Sent once more on purpose, it is another.
+                # A deliberate repeat is another push.
                 first.pop(op.args["items"][0]["key"])
         elif op.name == "pop" and op.is_ok and begun < op.ret < ended:
             for each in op.result["deliveries"]:

@@ -1,4 +1,4 @@
-"""The checker accepts a good history, and rejects each damaged one by the name of what broke."""
+"""The checker accepts a good history, and names the broken invariant of each damaged one."""
 
 import base64
 import hashlib
@@ -17,15 +17,16 @@ SECOND = 1_000_000_000
 
 class Story:
     """
-    A history made by hand, and the dump that belongs to it.
+    A history written by hand, and its dump.
 
-    Partitions 1 and 2 are of the ordered queue, 3 is of the unordered; group "a" reads them all.
+    Partitions 1 and 2 belong to the ordered queue, and 3 to the unordered one. Group "a" reads them
+    all.
     """
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
         self.messages: dict[int, list[list[tuple[bytes, dict[str, Any]]]]] = {1: [], 2: [], 3: []}
-        """Partition id to segments to payloads and extras."""
+        """Maps a partition ID to segments of payloads and extras."""
         self.created: dict[tuple[int, int], int] = {}
         self.positions = {1: 0, 2: 0, 3: 0}
         self.deliveries: list[list[Any]] = []
@@ -35,7 +36,7 @@ class Story:
     def call(
         self, op: str, args: dict[str, Any], outcome: str, result: object = None, code: str = ""
     ) -> dict[str, Any]:
-        """Both lines of a call; the second is returned, to be damaged."""
+        """Append both lines of a call. Returns the second one, so that tests can damage it."""
         seq = next(self._numbers)
         self.t += SECOND
         self.lines.append(
@@ -131,14 +132,14 @@ class Story:
         self.lines[-1]["id"] = self.lines[-2]["id"]
 
     def lose_a_claim(self, partition_id: int) -> None:
-        """A pop waits while the server's connection is lost, and then there is nothing for it."""
+        """A pop waits while the server's connection is lost, and then returns no message."""
         fault = {"e": "fault", "id": f"F{self.t}", "target": "net"}
         self.lines.append(fault | {"t": self.t + 1, "phase": "begin"})
         self.call("pop", {"queue": QUEUE[partition_id], "group": "a"}, "ok", {"deliveries": []})
         self.lines.append(fault | {"t": self.t - 1, "phase": "end"})
 
     def wait(self) -> None:
-        """Let every lease run out."""
+        """Wait until every lease has expired."""
         self.t += LEASE * SECOND
 
     def keys(self, partition_id: int) -> list[str]:
@@ -203,7 +204,7 @@ def ends(values: list[bytes]) -> bytes:
 
 
 class Told(Story):
-    """The good history: every kind of thing happens once. Its lines have names to damage."""
+    """The good history, in which each kind of event happens once. Its lines have names."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -226,23 +227,23 @@ class Told(Story):
             outcome="fail",
             code="sequence_stale",
         )
-        # A batch, acked whole, and what comes after it.
+        # A batch that is acked as a whole, and the messages after it.
         self.first_pop = self.pop(1, 0, 1, 2, lease="0.1.aa")
         self.first_ack = self.ack("0.1.aa")
         self.next_pop = self.pop(1, 3, lease="0.2.bb")
         self.ack("0.2.bb")
-        # A failure: its message comes back alone, one attempt later.
+        # A failure: its message is redelivered by itself, one attempt later.
         self.failed_pop = self.pop(2, 0, 1, lease="0.3.cc")
         self.failure = self.nack("0.3.cc", 0)
         self.retried = self.pop(2, 0, lease="0.4.dd", attempt=2)
         self.ack("0.4.dd")
         self.neighbour = self.pop(2, 1, lease="0.5.ee")
-        # Its lease runs out, and its late ack is refused.
+        # Its lease expires, and its late ack is rejected.
         self.wait()
         self.redelivered = self.pop(2, 1, lease="0.6.ff", attempt=2)
         self.late = self.ack("0.5.ee", outcome="fail", code="lease_lost")
         self.ack("0.6.ff", 1)
-        # Two at a time on the unordered queue; a crash forgets one, whose id is given out again.
+        # Two deliveries on the unordered queue. A crash loses one, and its ID is reused.
         self.one = self.pop(3, 0, lease="0.7.gg")
         self.other = self.pop(3, 1, 2, lease="0.8.hh")
         self.ack("0.7.gg")
@@ -257,12 +258,12 @@ class Told(Story):
         self.lines = [line for line in self.lines if line.get("seq") != ret["seq"]]
 
     def answer(self, ret: dict[str, Any]) -> None:
-        """Let a refused call have been accepted."""
+        """Turn a rejected call into a successful one."""
         nowhere = {"status": "queued", "partition_id": None, "offset": None, "id": None}
         ret |= {"outcome": "ok", "result": {"settled": 1, "items": [nowhere]}, "code": None}
 
     def at(self, ret: dict[str, Any], insert: Callable[[], object]) -> None:
-        """Let something happen right after a call."""
+        """Insert an event right after a call."""
         where, kept = self.lines.index(ret) + 1, self.t
         behind = self.lines[where:]
         del self.lines[where:]
@@ -288,7 +289,7 @@ def test_a_good_history_passes() -> None:
     assert checker.counts["lease_lost"] == 1
 
 
-def test_an_open_call_is_unknown() -> None:
+def test_a_call_without_a_return_has_an_unknown_outcome() -> None:
     told = Told()
     told.lines = [line for line in told.lines if line is not told.unknown]
 
@@ -297,7 +298,7 @@ def test_an_open_call_is_unknown() -> None:
     assert checker.counts["push_info"] == 2
 
 
-def test_a_claim_whose_answer_was_lost_is_charged_once_its_lease_is_over() -> None:
+def test_a_claim_with_a_lost_response_is_charged_after_its_lease() -> None:
     told = Told()
     told.at(told.first_ack, lambda: (told.lose_a_claim(1), told.wait()))
     told.given(told.next_pop)["attempt"] = 2

@@ -1,4 +1,4 @@
-"""Three servers, one of them killed again and again, under load."""
+"""Three servers under load, one of which is repeatedly killed."""
 
 import asyncio
 from collections import Counter
@@ -13,7 +13,7 @@ from tests.support.server import Server, until
 async def run(dsn: str, *, seconds: float) -> None:
     servers = [Server(dsn) for _ in range(3)]
     try:
-        await servers[0].start()  # Alone, so that the others find the tables.
+        await servers[0].start()  # The first server creates the tables.
         await asyncio.gather(*(server.start() for server in servers[1:]))
         await _under_load(servers, seconds)
     finally:
@@ -82,5 +82,5 @@ async def test_no_error_reaches_a_handler_and_no_push_is_lost(dsn: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-async def test_a_minute_of_kills(dsn: str) -> None:
+async def test_a_minute_of_kills_loses_no_push(dsn: str) -> None:
     await run(dsn, seconds=60)

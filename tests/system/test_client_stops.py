@@ -1,4 +1,4 @@
-"""SIGTERM: what is being handled is finished, the rest goes back at once, buffers are flushed."""
+"""SIGTERM: current messages are finished, the rest is released, and buffers are flushed."""
 
 import asyncio
 from pathlib import Path
@@ -34,14 +34,14 @@ async def test_a_terminated_consumer_finishes_releases_and_flushes(
 
     assert code == 0
     assert sorted(client.marked("h")) == sorted(client.marked("a")) == ["a0", "b0"]
-    # At once, and not by the end of their lease: nobody moved the clock by five minutes.
+    # They were released, and did not expire: the lease lasts five minutes.
     assert sorted((each.data, each.attempt) for each in rest) == sorted(
         (f"{partition}{n}", 1) for partition in "ab" for n in range(1, 5)
     )
     assert sorted(each.data for each in made) == ["a0", "b0"]
 
 
-async def test_a_second_signal_ends_it_now(dsn: str, tmp_path: Path) -> None:
+async def test_a_second_signal_ends_it_immediately(dsn: str, tmp_path: Path) -> None:
     async with Server(dsn) as server, Queen(server.base_url) as queen:
         await queen.queue("work").push([{"data": 1, "transactionId": "t"}])
         log = str(tmp_path / "log")
@@ -53,7 +53,7 @@ async def test_a_second_signal_ends_it_now(dsn: str, tmp_path: Path) -> None:
 
         await until(has_begun, seconds=30)
         first = asyncio.create_task(client.terminate())
-        await asyncio.sleep(0.1)  # Two signals at the same instant would be one.
+        await asyncio.sleep(0.1)  # Two signals at the same time could arrive as one.
         code = await client.terminate(seconds=10)
         await first
         (again,) = await queen.queue("work").pop()

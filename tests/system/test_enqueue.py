@@ -1,4 +1,4 @@
-"""32 applications enqueue in their own transactions beside producers: what is committed arrives."""
+"""32 applications enqueue in their own transactions beside producers: committed messages arrive."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ MOST_SLOWDOWN = 1.5
 
 
 async def push_for(server: Server, seconds: float) -> list[float]:
-    """Milliseconds of each push of a producer beside."""
+    """Latency of each push in milliseconds."""
     took: list[float] = []
     deadline = time.perf_counter() + seconds
     number = 0
@@ -24,7 +24,7 @@ async def push_for(server: Server, seconds: float) -> list[float]:
         await server.post("/push", {"items": [item]})
         took.append((time.perf_counter() - begun) * 1e3)
         number += 1
-        await asyncio.sleep(0.002)  # A load of so many a second, not a wait.
+        await asyncio.sleep(0.002)  # Sets the rate of the load. It waits for no condition.
     return took
 
 
@@ -39,7 +39,7 @@ async def drained(server: Server) -> list[str]:
 
 
 async def applications_beside_producers(dsn: str, seconds: float) -> float:
-    """How many times slower the slowest pushes are beside the applications."""
+    """The factor by which the applications slow the slowest pushes."""
     async with Server(dsn, {"LOG_LEVEL": "warning"}) as server:
         await server.post("/configure", {"queue": "orders"})
         alone = await push_for(server, seconds / 3)
@@ -68,10 +68,10 @@ async def applications_beside_producers(dsn: str, seconds: float) -> float:
     return p99[1] / p99[0]
 
 
-async def test_what_applications_commit_arrives_once(dsn: str) -> None:
+async def test_committed_messages_of_applications_arrive_once(dsn: str) -> None:
     await applications_beside_producers(dsn, 5)
 
 
 @pytest.mark.slow
-async def test_what_applications_commit_in_a_minute_arrives_once(dsn: str) -> None:
+async def test_committed_messages_of_applications_arrive_once_in_a_minute(dsn: str) -> None:
     assert await applications_beside_producers(dsn, 60) <= MOST_SLOWDOWN

@@ -1,4 +1,4 @@
-"""The primary is killed under load and its standby promoted: what was answered holds."""
+"""The primary is killed under load and its standby promoted: confirmed calls are not lost."""
 
 import asyncio
 import contextlib
@@ -19,11 +19,11 @@ from tests.system.test_http_kills import consume, produce
 from tests.system.test_kills import configure, drain, dumped, under_load
 
 MOST_SECONDS = 30
-"""From the kill until each verb is answered again."""
+"""The longest time from the kill until each verb succeeds again."""
 
 
 @pytest.mark.timeout(120)
-async def test_failovers_lose_nothing_and_redeliver_nothing_that_was_acked(tmp_path: Path) -> None:
+async def test_failovers_lose_no_message_and_redeliver_no_acked_message(tmp_path: Path) -> None:
     await run(
         tmp_path,
         failovers=2,
@@ -34,7 +34,7 @@ async def test_failovers_lose_nothing_and_redeliver_nothing_that_was_acked(tmp_p
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_500)
-async def test_twenty_failovers_lose_nothing_and_redeliver_nothing_that_was_acked(
+async def test_twenty_failovers_lose_no_message_and_redeliver_no_acked_message(
     tmp_path: Path,
 ) -> None:
     await run(
@@ -53,7 +53,7 @@ async def test_twenty_failovers_lose_nothing_and_redeliver_nothing_that_was_acke
 
 
 async def run(folder: Path, *, failovers: int, between: int, minimum: dict[str, int]) -> None:
-    """Fail over under load, time and again, let the load drain, and judge the history."""
+    """Fail over repeatedly under load, drain, and check the history."""
     seed = random.SystemRandom().randrange(10**9)
     rng = random.Random(seed)
     print(f"seed {seed}", flush=True)
@@ -77,13 +77,14 @@ async def run(folder: Path, *, failovers: int, between: int, minimum: dict[str, 
                 await worker.expect("ready")
             for number in range(failovers):
                 await under_load(pair.primary.dsn("queen"), between)
-                # Any phase of whatever is going on.
+                # At a random point of the load.
                 await asyncio.sleep(rng.uniform(0.0, 0.3))
                 faults.fault(f"F{number}", "begin")
                 await asyncio.to_thread(pair.primary.kill)
                 killed_at.append(instant())
                 await asyncio.to_thread(pair.promote)
-                # The new primary confirms nothing before it has a standby, as strict as it gets.
+                # The new primary confirms no commit before it has a standby, which is the strictest
+                # setting.
                 await asyncio.to_thread(pair.rebuild)
                 faults.fault(f"F{number}", "end")
                 if failovers > 5:
@@ -102,7 +103,7 @@ async def run(folder: Path, *, failovers: int, between: int, minimum: dict[str, 
     assert violations == []
     assert [each for worker in said for each in worker] == []
     assert max(slowest.values()) < MOST_SECONDS, f"away for too long: {back}"
-    # Zero of nothing is no pass.
+    # Below these minimums, the check proves nothing.
     short = {name: checker.counts[name] for name, n in minimum.items() if checker.counts[name] < n}
     assert checker.counts["kills"] == failovers
     assert short == {}, f"invalid: below the minimum of {minimum}"
@@ -113,7 +114,7 @@ def judged(folder: Path, dump: dict[str, Any]) -> Checker:
 
 
 async def finished(dsn: str, workers: list[tuple[Worker, Worker]]) -> list[list[str]]:
-    """Let producers end and consumers drain; what each did not expect."""
+    """End the producers, drain the consumers, and return the unexpected errors of each."""
     said: list[list[str]] = []
     for _, producers in workers:
         producers.tell("stop")
@@ -130,7 +131,7 @@ async def finished(dsn: str, workers: list[tuple[Worker, Worker]]) -> list[list[
 
 
 def service_back(checker: Checker, verb: str, killed_at: list[int]) -> list[float]:
-    """Per kill: seconds until a call that came after it was answered ok, with something in it."""
+    """Per kill: seconds until a later call succeeded with a non-empty result."""
     found: list[float] = []
     for at in killed_at:
         answers = [op.ret for op in checker.ops if op.inv > at and _has_served(op, verb)]

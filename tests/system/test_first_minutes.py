@@ -1,4 +1,4 @@
-"""A new user, on a machine without PostgreSQL: the wheel, `queen dev`, a message there and back."""
+"""A new user without PostgreSQL: install the wheel, run `queen dev`, push and pop a message."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ asyncio.run(main())
 
 
 def environment(**more: str) -> dict[str, str]:
-    """What a user's shell has, and what tells pip where to look; nothing of this checkout."""
+    """The environment of a user's shell and pip, without variables of this checkout."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -58,7 +58,7 @@ def run(*command: str | Path, cwd: Path) -> None:
 
 
 def installed(folder: Path) -> Path:
-    """A virtual environment with the built wheel and all that its extras ask for."""
+    """A virtual environment with the built wheel and its extras."""
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
     (wheel,) = folder.glob("queenmq-*.whl")
     run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
@@ -69,7 +69,7 @@ def installed(folder: Path) -> Path:
 
 @asynccontextmanager
 async def dev(programs: Path, folder: Path) -> AsyncGenerator[str]:
-    """`queen dev`, and the URL that it says."""
+    """Run `queen dev`, and return the URL that it prints."""
     data = folder / "data"
     process = await asyncio.create_subprocess_exec(
         programs / "queen",
@@ -95,7 +95,10 @@ async def dev(programs: Path, folder: Path) -> AsyncGenerator[str]:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """One that all may enter: `queen dev` as root runs PostgreSQL as somebody else."""
+    """
+    A directory that all users may enter, because root's `queen dev` runs PostgreSQL as another
+    user.
+    """
     made = Path(tempfile.mkdtemp(prefix="queen-first-"))
     made.chmod(0o755)
     yield made

@@ -1,4 +1,4 @@
-"""Thousands of malformed requests: a good client hardly notices, and nothing is answered 5xx."""
+"""Thousands of malformed requests hardly affect a good client, and never cause a 5xx response."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ SCRAPS: tuple[Any, ...] = (
 
 
 def scrap(rng: random.Random, depth: int = 0) -> Any:  # noqa: ANN401 - JSON
-    """JSON of any shape, with the names that the contract has and others."""
+    """JSON of any shape, with field names of the API and others."""
     names = ("items", "queue", "payload", "operations", "acknowledgments", "options", "wait", "no")
     if depth > 3 or rng.random() < 0.4:
         return rng.choice(SCRAPS)
@@ -53,7 +53,7 @@ def scrap(rng: random.Random, depth: int = 0) -> Any:  # noqa: ANN401 - JSON
 
 
 def bad(rng: random.Random) -> tuple[str, bytes]:
-    """A request that cannot be what the contract asks for, and what is wrong with it."""
+    """A request that violates the API, and its defect."""
     path = rng.choice(PATHS)
     match rng.randrange(10):
         case 0:
@@ -85,7 +85,7 @@ def bad(rng: random.Random) -> tuple[str, bytes]:
 
 
 async def send(server: Server, what: str, request: bytes, seen: Counter[str]) -> None:
-    """One bad request on a connection of its own; some are left open, as slow ones are."""
+    """Send one bad request on a new connection. Some connections stay open, like slow clients."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     status, answer = "closed", b""
     with contextlib.suppress(ConnectionError):
@@ -100,13 +100,13 @@ async def send(server: Server, what: str, request: bytes, seen: Counter[str]) ->
     seen[status] += 1
     seen[what] += 1
     assert status[0] != "5", (what, answer)
-    # Nothing of it was taken for good.
+    # No bad request was accepted as a good one.
     assert status[0] != "2" or what in ("truncated", "wrong types", "media type"), (what, answer)
 
 
 @contextlib.asynccontextmanager
 async def good_client(server: Server) -> AsyncGenerator[list[float]]:
-    """Somebody who pushes a message at a time, and how many milliseconds each took."""
+    """A client that pushes one message at a time, and the milliseconds of each push."""
     (line,) = await connections(server.port, 1)
     delays: list[float] = []
     body = pushing("good", 0, [b'{"n":1}'])
@@ -140,7 +140,7 @@ async def run(dsn: str, count: int, *, is_strict: bool) -> None:
             await asyncio.sleep(3)
         resident = resident_bytes(server.pid)
         most = resident
-        # Built beforehand: the good client is of this process too.
+        # Built beforehand, because the good client runs in this process too.
         requests = [bad(rng) for _ in range(count)]
         async with good_client(server) as during:
 
@@ -149,7 +149,7 @@ async def run(dsn: str, count: int, *, is_strict: bool) -> None:
                 while requests:
                     await send(server, *requests.pop(), seen)
                     most = max(most, resident_bytes(server.pid))
-                    # At a pace: what is measured is damage, not load.
+                    # At a limited rate, because the test measures damage and not load.
                     await asyncio.sleep(0.05)
 
             await asyncio.gather(*(worker() for _ in range(8)))
@@ -173,21 +173,21 @@ def _p99(delays: list[float]) -> float:
     return sorted(delays)[len(delays) * 99 // 100]
 
 
-async def test_a_refused_body_is_not_kept(dsn: str) -> None:
+async def test_a_rejected_body_is_not_kept(dsn: str) -> None:
     seen: Counter[str] = Counter()
     async with Server(dsn, ENVIRONMENT) as server:
         resident = resident_bytes(server.pid)
         for _ in range(6):
             await send(server, "gzip bomb", BOMB, seen)
         assert seen["413"] == 6
-        # Of each, 64 MiB were inflated before it was found to be too large.
+        # For each body, the server inflated 64 MiB before it rejected it as too large.
         assert resident_bytes(server.pid) - resident < 2 * 64 * 2**20
 
 
-async def test_bad_requests_hurt_nobody(dsn: str) -> None:
+async def test_bad_requests_do_not_affect_a_good_client(dsn: str) -> None:
     await run(dsn, 500, is_strict=False)
 
 
 @pytest.mark.slow
-async def test_ten_thousand_bad_requests_hurt_nobody(dsn: str) -> None:
+async def test_ten_thousand_bad_requests_do_not_affect_a_good_client(dsn: str) -> None:
     await run(dsn, 10_000, is_strict=True)

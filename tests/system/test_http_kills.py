@@ -1,4 +1,6 @@
-"""Two servers over one database, and one of them is killed under load: nobody else notices."""
+"""
+Two servers on one database, one of which is killed under load: clients of the other notice nothing.
+"""
 
 import asyncio
 import contextlib
@@ -27,15 +29,15 @@ from tests.system.test_kills import (
 )
 
 EXPECTED = {"lease_lost", "sequence_stale"}
-"""What clients of a healthy server hear: leases that ran out, numbers sent again on purpose."""
+"""Errors of a healthy server's clients: expired leases and deliberately repeated numbers."""
 
 
-async def test_a_killed_server_loses_nothing_and_the_other_goes_on(tmp_path: Path) -> None:
+async def test_a_killed_server_loses_no_message_and_the_other_continues(tmp_path: Path) -> None:
     await run(tmp_path, kills=2, between=100, minimum={"messages": 300, "redelivered": 5})
 
 
 @pytest.mark.slow
-async def test_ten_kills_of_a_server_lose_nothing(tmp_path: Path) -> None:
+async def test_ten_kills_of_a_server_lose_no_message(tmp_path: Path) -> None:
     await run(
         tmp_path,
         kills=10,
@@ -45,7 +47,7 @@ async def test_ten_kills_of_a_server_lose_nothing(tmp_path: Path) -> None:
 
 
 async def run(folder: Path, *, kills: int, between: int, minimum: dict[str, int]) -> None:
-    """Kill one server time and again, let the load drain, and judge the history."""
+    """Kill one server repeatedly, drain, and check the history."""
     seed = random.SystemRandom().randrange(10**9)
     rng = random.Random(seed)
     print(f"seed {seed}", flush=True)
@@ -65,7 +67,7 @@ async def run(folder: Path, *, kills: int, between: int, minimum: dict[str, int]
                 await worker.expect("ready")
             for _ in range(kills):
                 await under_load(dsn, between)
-                # Any phase of whatever is going on.
+                # At a random point of the load.
                 await asyncio.sleep(rng.uniform(0.0, 0.3))
                 killed.kill()
                 await under_load(dsn, between // 2)
@@ -89,7 +91,7 @@ async def run(folder: Path, *, kills: int, between: int, minimum: dict[str, int]
     assert violations == []
     assert [each for worker in said for each in worker["unexpected"]] == []
     assert _heard(folder, "other") <= EXPECTED
-    # Zero of nothing is no pass.
+    # Below these minimums, the check proves nothing.
     short = {name: checker.counts[name] for name, n in minimum.items() if checker.counts[name] < n}
     assert short == {}, f"invalid: below the minimum of {minimum}"
     assert _heard(folder, "killed") - EXPECTED
@@ -133,7 +135,7 @@ def produce(
 
 
 def _heard(folder: Path, name: str) -> set[str]:
-    """The codes of all that was refused to the clients of one server, or lost."""
+    """The codes of all errors that the clients of one server received."""
     lines = read_files([folder / f"consume-{name}.jsonl", folder / f"produce-{name}.jsonl"])
     return {
         str(line.get("code")) for line in lines if line["e"] == "ret" and line["outcome"] != "ok"

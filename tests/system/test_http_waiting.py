@@ -1,4 +1,4 @@
-"""Pops that wait over HTTP: they cost next to nothing, and each push wakes the right one."""
+"""Waiting pops over HTTP cost next to nothing, and each push wakes the right one."""
 
 import asyncio
 import contextlib
@@ -19,18 +19,18 @@ from tests.system.test_idle import Statements, quiet
 MOST_KILOBYTES = 16
 QUEUES = 100
 MEASURED_SECONDS = 20.0
-"""Two rounds of upkeep and of samples."""
+"""Two rounds of background tasks and samples."""
 ENVIRONMENT = {
     "QUEEN_MAX_WAITERS": "11000",
     "MAX_TIMEOUT": "600000",
-    # The safety net is not what is tested: without a wake-up nothing comes in time.
+    # No safety poll: without a notification, no message arrives in time.
     "QUEEN_SAFETY_POLL_MS": "60000",
 }
 
 
 @pytest.fixture(scope="module")
 def counted() -> Iterator[Postgres]:
-    """A server that counts statements. It is not the shared one, on which other tests are busy."""
+    """A PostgreSQL that counts statements. Other tests use the shared one."""
     with Postgres({"shared_preload_libraries": "pg_stat_statements"}) as postgres:
         yield postgres
 
@@ -50,7 +50,7 @@ def resident_bytes(pid: int) -> int:
 
 
 async def idle_waiters(dsn: str, count: int) -> None:
-    """So many waiting pops on one worker: what each keeps resident, and what all ask."""
+    """Measure the memory and statements of `count` waiting pops on one worker."""
     environment = {**ENVIRONMENT, "QUEEN_SAFETY_POLL_MS": "2000"}
     async with Server(dsn, environment) as server, Statements.open(dsn) as statements:
         await server.post("/configure", {"queue": "q"})
@@ -66,7 +66,7 @@ async def idle_waiters(dsn: str, count: int) -> None:
         said = {"waiters": count, "kilobytes": round(kilobytes, 2), "statements": round(rate, 2)}
         print(json.dumps(said), flush=True)
         assert not any(answer.done() for answer in answers)
-        # That they all wait is seen when they are all answered.
+        # They all waited if they are all served.
         for start in range(0, count, 1_000):
             items = [
                 {"queue": "q", "partition": f"p{start + n}", "payload": n}
@@ -92,7 +92,7 @@ async def test_ten_thousand_waiters_cost_next_to_nothing(waiting_dsn: str) -> No
 
 
 class Waiters:
-    """A thousand pops that wait, a few on each of many queues; each asks again when answered."""
+    """A thousand waiting pops, a few on each of many queues. Each pops again after its response."""
 
     def __init__(self, lines: list[Connection]) -> None:
         self._lines = lines
@@ -110,7 +110,7 @@ class Waiters:
             for number, line in enumerate(waiters._lines)
         ]
         try:
-            # Each queue has been searched for those who came first once one more is answered.
+            # The server has searched each queue for the first waiters once another pop returns.
             for number in range(QUEUES):
                 await server.post(f"/pop/queue/q{number}", {})
             yield waiters
@@ -130,12 +130,13 @@ class Waiters:
 
 
 async def push_one_by_one(pushed_to: Server, waiters: Waiters, pushes: int) -> list[float]:
-    """Milliseconds from each push to the answer of the one whom it woke."""
+    """Milliseconds from each push to the response of the waiter that it woke."""
     (line,) = await connections(pushed_to.port, 1)
     delays: list[float] = []
     for number in range(pushes):
         queue = f"q{number * 37 % QUEUES}"
-        # A partition of its own now and then: a lane that nobody has seen is woken as well.
+        # Sometimes in a new partition, because pushes to an unknown partition must wake waiters
+        # too.
         partition = number if number % 5 == 0 else 0
         body = pushing(queue, partition, [b'{"n":%d}' % number])
         begun = time.perf_counter()
@@ -152,7 +153,7 @@ async def push_one_by_one(pushed_to: Server, waiters: Waiters, pushes: int) -> l
 
 
 def judge(what: str, delays: list[float], *, most_ms: float, is_strict: bool) -> None:
-    """The bar is on p99; where others are busy on the machine, on the fastest quarter alone."""
+    """The limit applies to p99, or only to the fastest quarter if the machine is busy."""
     ordered = sorted(delays)
     p25, p50, p99 = (ordered[len(ordered) * percent // 100] for percent in (25, 50, 99))
     said = {
@@ -178,7 +179,7 @@ async def wake(dsn: str, pushes: int, *, is_strict: bool) -> None:
     judge("other process", across, most_ms=60, is_strict=is_strict)
 
 
-async def test_each_push_wakes_one_who_waits_for_it(waiting_dsn: str) -> None:
+async def test_each_push_wakes_one_of_its_waiters(waiting_dsn: str) -> None:
     await wake(waiting_dsn, 500, is_strict=False)
 
 

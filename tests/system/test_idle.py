@@ -1,4 +1,4 @@
-"""Those who wait cost the database nothing, and each push wakes one of them."""
+"""Waiters cost the database nothing, and each push wakes one of them."""
 
 import asyncio
 import contextlib
@@ -21,15 +21,15 @@ from tests.support.postgres import Postgres
 
 WAITERS = 10_000
 MEASURED_SECONDS = 20.0
-"""Long enough for what each process does now and then."""
+"""Long enough to include the occasional background work of each process."""
 SETTINGS = Settings(max_waiters=WAITERS + 1_000)
 PATIENT = Settings(max_waiters=WAITERS + 1_000, safety_poll_ms=20_000)
-"""The safety net comes so late that who is woken, on a busy machine too, was woken by the push."""
+"""The safety poll is so late that only the push can wake a waiter, even on a busy machine."""
 
 
 @pytest.fixture(scope="module")
 def counted() -> Iterator[Postgres]:
-    """A server that counts statements. It is not the shared one, on which other tests are busy."""
+    """A PostgreSQL that counts statements. Other tests use the shared one."""
     with Postgres({"shared_preload_libraries": "pg_stat_statements"}) as postgres:
         yield postgres
 
@@ -42,7 +42,7 @@ async def idle_dsn(counted: Postgres) -> str:
 
 
 class Statements:
-    """Counts what was run in one database, but for its own questions."""
+    """Counts the statements in one database, except its own queries."""
 
     _CALLS = """
         select coalesce(sum(s.calls), 0)::bigint
@@ -78,14 +78,14 @@ class Statements:
         return {row["query"]: row["calls"] for row in rows if row["calls"] > 1}
 
     async def per_second(self, seconds: float) -> float:
-        """The rate over a time: that this time passes is the measurement."""
+        """The rate over a time. Waiting for this time is the measurement."""
         before, started = await self.count(), time.monotonic()
         await asyncio.sleep(seconds)
         return (await self.count() - before) / (time.monotonic() - started)
 
 
 class Waiters:
-    """Pops that wait, each in a task of its own, and what they got."""
+    """Waiting pops, each in its own task, and their results."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -100,7 +100,7 @@ class Waiters:
             task.add_done_callback(self.tasks.discard)
 
     async def settled(self) -> None:
-        """Wait until all are asleep and nobody is searching for them."""
+        """Wait until all of them wait and no search runs for them."""
         async with asyncio.timeout(30):
             while self._engine.waiting != len(self.tasks):  # noqa: ASYNC110 - a condition, bounded
                 await asyncio.sleep(0.02)
@@ -124,7 +124,7 @@ def resident_bytes() -> int:
 
 
 async def make_queues(engine: Engine, count: int) -> list[str]:
-    """Queues as in use: each with a partition, and with its group."""
+    """Create queues like those in use, each with a partition and a group."""
     queues = [f"q{number}" for number in range(count)]
     for start in range(0, count, 500):
         await engine.push(
@@ -137,7 +137,7 @@ async def make_queues(engine: Engine, count: int) -> list[str]:
 
 
 async def quiet(statements: Statements) -> None:
-    """Wait until what the waiters began has ended: a second with few statements."""
+    """Wait until the searches of the waiters have ended: a second with few statements."""
     async with asyncio.timeout(40):
         while await statements.per_second(1.0) >= 3:
             pass
@@ -177,7 +177,7 @@ async def test_ten_thousand_waiters_on_an_idle_database_cost_nothing(
         await waiters.end()
 
 
-async def test_two_processes_worth_of_waiters_cost_nothing(idle_dsn: str) -> None:
+async def test_waiters_of_two_processes_cost_nothing(idle_dsn: str) -> None:
     async with (
         await Engine.open(idle_dsn, settings=SETTINGS) as one,
         await Engine.open(idle_dsn, settings=SETTINGS) as other,
@@ -197,7 +197,7 @@ async def test_two_processes_worth_of_waiters_cost_nothing(idle_dsn: str) -> Non
             await each.end()
 
 
-async def test_each_push_wakes_one_of_ten_thousand(idle_dsn: str) -> None:
+async def test_each_push_wakes_one_of_ten_thousand_waiters(idle_dsn: str) -> None:
     async with await Engine.open(idle_dsn, settings=PATIENT) as engine:
         (queue,) = await make_queues(engine, 1)
         waiters = Waiters(engine)
@@ -228,8 +228,8 @@ async def test_each_push_wakes_one_waiter_of_another_process(idle_dsn: str) -> N
         await waiters.end()
 
 
-async def test_a_queue_that_commits_late_wakes_those_who_wait_for_it(idle_dsn: str) -> None:
-    """Ids are given before the commit: a lower one may come to be seen after a higher one."""
+async def test_a_queue_that_commits_late_wakes_its_waiters(idle_dsn: str) -> None:
+    """IDs are assigned before the commit, so a lower one may become visible after a higher one."""
     async with (
         await Engine.open(idle_dsn, settings=Settings(safety_poll_ms=50)) as waiting,
         await Engine.open(idle_dsn) as pushing,
@@ -245,7 +245,7 @@ async def test_a_queue_that_commits_late_wakes_those_who_wait_for_it(idle_dsn: s
                     "array['late'], array['Default'], array[0]::smallint[], true, '{}')"
                 )
                 await pushing.push([PushItem(queue="early", payload=b"0")])
-                # Long enough for the waiting engine to have looked, however it does.
+                # Long enough for the waiting engine to have searched.
                 looked = waiting.store.database.statements + 3
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(1):
@@ -264,12 +264,13 @@ async def test_a_queue_that_commits_late_wakes_those_who_wait_for_it(idle_dsn: s
 async def _push_one_by_one(
     pushing: Engine, waiting: Engine, waiters: Waiters, queue: str, *, pushes: int
 ) -> list[float]:
-    """Each push must wake somebody long before the safety net does, and nobody else."""
+    """Check that each push wakes exactly one waiter, long before the safety poll."""
     bound = waiting.settings.safety_poll_ms / 2000
     delays: list[float] = []
     for number in range(pushes):
         before = waiting.waiting
-        # A partition of its own now and then: a lane that nobody has seen is woken as well.
+        # Sometimes in a new partition, because pushes to an unknown partition must wake waiters
+        # too.
         partition = f"p{number}" if number % 5 == 0 else "Default"
         await pushing.push([PushItem(queue=queue, partition=partition, payload=b"%d" % number)])
         pushed = time.perf_counter()

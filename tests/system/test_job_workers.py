@@ -1,4 +1,4 @@
-"""Workers: takeover after a crash, rates that are kept and used, no priority that starves."""
+"""Workers take over after a crash, keep and use their rates, and starve no priority."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 Start = Callable[..., "asyncio.Future[asyncio.subprocess.Process]"]
 TAKEOVER_SECONDS = 5.0
 BACKGROUND_SECONDS = 4.0
-"""The bound of docs/reference/jobs.md; here with two priorities, of which one is always full."""
+"""The bound of docs/reference/jobs.md. Here, one of two priorities always has jobs."""
 LEASE_SECONDS = 3.0
 
 
@@ -46,7 +46,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def work(server: Server, tmp_path: Path, log: Path) -> AsyncIterator[Start]:
-    """Starts `queen worker`; all of them end with the test."""
+    """Starts `queen worker` processes, which end with the test."""
     shell = Shell(server, tmp_path)
     shell.environment |= {"JOBS_LOG": str(log), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     async with AsyncExitStack() as stack:
@@ -68,7 +68,7 @@ async def take_over(work: Start, jobs: QueueManager, log: Path) -> float:
     await jobs.add_bulk("work", [{"name": "pause", "data": float(name)} for name in names])
     await until(lambda: len(lines(log, "began")) == 5, seconds=40)
     second = await work("-c", "6")
-    await jobs.add_job("work", "note", 0)  # The first has no place for it.
+    await jobs.add_job("work", "note", 0)  # The first worker has no free slot for it.
     await until(lambda: "0" in {line.data for line in lines(log)}, seconds=40)
 
     killed = time.time()
@@ -103,7 +103,7 @@ async def keep_a_rate(
     share: float = 0.95,
     concurrency: int = 10,
 ) -> None:
-    """Four workers; ``rate`` a second, of the queue or of each key."""
+    """Four workers with ``rate`` jobs per second, per queue or per key."""
     environment = {"JOBS_RATE_PER_KEY" if keys else "JOBS_RATE": str(rate)}
     each = rate * seconds
     names = [f"key-{number}" for number in range(keys)] or [""]
@@ -140,11 +140,11 @@ async def test_a_rate_is_never_exceeded_and_nearly_used(
     jobs: QueueManager,
     log: Path,
 ) -> None:
-    # What a wake-up takes is lost in each period: little, unless others use the machine as well.
+    # Each period loses the time of a wake-up, which is short unless the machine is busy.
     await keep_a_rate(work, jobs, log, keys=0, rate=100, seconds=5, share=0.75)
 
 
-async def test_a_rate_per_key_is_kept_for_each(
+async def test_a_rate_per_key_is_kept(
     work: Start,
     jobs: QueueManager,
     log: Path,
@@ -162,12 +162,12 @@ async def test_a_rate_is_kept_for_half_a_minute(
 
 
 @pytest.mark.slow
-async def test_a_rate_per_key_is_kept_for_a_thousand(
+async def test_a_rate_per_key_is_kept_for_a_thousand_keys(
     work: Start,
     jobs: QueueManager,
     log: Path,
 ) -> None:
-    # A thousand jobs a second, each a delivery of its own: places for what is due at once.
+    # 1,000 jobs per second, each a separate delivery, need slots for those that are due together.
     await keep_a_rate(work, jobs, log, keys=1_000, rate=1, seconds=30, concurrency=50)
 
 
@@ -204,6 +204,6 @@ async def test_a_background_job_starts_within_its_bound_under_any_load(
         seconds = began[-1] - added
         print(f"after {seconds:.2f} s and {high - ahead} jobs of HIGH")
         assert seconds <= BACKGROUND_SECONDS
-        assert (await jobs.get_queue_metrics("mixed")).waiting  # The load was never away.
+        assert (await jobs.get_queue_metrics("mixed")).waiting  # There was always more load.
     is_over = True
     await flooding

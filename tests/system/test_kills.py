@@ -1,4 +1,6 @@
-"""PostgreSQL is killed under load: what was acknowledged is there, what was acked stays away."""
+"""
+PostgreSQL is killed under load: acknowledged pushes are stored, acked messages are not redelivered.
+"""
 
 import asyncio
 import contextlib
@@ -56,7 +58,7 @@ _DUMP = {
 }
 
 
-async def test_kills_of_postgresql_lose_nothing(tmp_path: Path) -> None:
+async def test_kills_of_postgresql_lose_no_message(tmp_path: Path) -> None:
     await run(
         tmp_path,
         kills=3,
@@ -66,14 +68,14 @@ async def test_kills_of_postgresql_lose_nothing(tmp_path: Path) -> None:
 
 
 async def test_an_offset_that_a_pop_gave_to_a_scheduled_message_outlives_a_kill() -> None:
-    """Pops commit asynchronously, but what gives a message its place does not."""
+    """Pops commit asynchronously, but assigning an offset to a message does not."""
     with Postgres({"wal_writer_delay": "10s", "autovacuum": "off"}) as postgres:
         dsn = postgres.create_database("killed")
         await migrate(dsn)
         async with await Engine.open(dsn) as engine, await Clock.install(dsn) as clock:
             await push(engine, "orders", "scheduled", delay_seconds=60)
             await clock.advance(seconds=61)
-            # Durable: with it all that was before.
+            # A durable commit, which includes all earlier ones.
             await push(engine, "others", 0)
             delivery = await pop_one(engine, "orders")
             postgres.kill()
@@ -84,7 +86,7 @@ async def test_an_offset_that_a_pop_gave_to_a_scheduled_message_outlives_a_kill(
 
 
 @pytest.mark.slow
-async def test_twenty_kills_of_postgresql_lose_nothing(tmp_path: Path) -> None:
+async def test_twenty_kills_of_postgresql_lose_no_message(tmp_path: Path) -> None:
     await run(
         tmp_path,
         kills=20,
@@ -105,7 +107,7 @@ async def test_twenty_kills_of_postgresql_lose_nothing(tmp_path: Path) -> None:
 
 
 async def run(folder: Path, *, kills: int, between: int, minimum: dict[str, int]) -> None:
-    """Kill and start again under load, let the load drain, and judge the history."""
+    """Kill and restart under load, drain, and check the history."""
     seed = random.SystemRandom().randrange(10**9)
     rng = random.Random(seed)
     print(f"seed {seed}", flush=True)
@@ -117,7 +119,7 @@ async def run(folder: Path, *, kills: int, between: int, minimum: dict[str, int]
         async with load(dsn, folder) as (producers, consumers):
             for number in range(kills):
                 await under_load(dsn, between)
-                # Any phase of whatever is going on.
+                # At a random point of the load.
                 await asyncio.sleep(rng.uniform(0.0, 0.5))
                 faults.fault(f"F{number}", "begin")
                 await asyncio.to_thread(postgres.kill)
@@ -146,7 +148,7 @@ async def run(folder: Path, *, kills: int, between: int, minimum: dict[str, int]
         print(violation, flush=True)
     assert violations == []
     assert [each for worker in said for each in worker["unexpected"]] == []
-    # Zero of nothing is no pass.
+    # Below these minimums, the check proves nothing.
     short = {name: checker.counts[name] for name, n in minimum.items() if checker.counts[name] < n}
     assert checker.counts["kills"] == kills
     assert short == {}, f"invalid: below the minimum of {minimum}"
@@ -154,7 +156,7 @@ async def run(folder: Path, *, kills: int, between: int, minimum: dict[str, int]
 
 @contextlib.asynccontextmanager
 async def load(dsn: str, folder: Path) -> AsyncGenerator[tuple[list[Worker], list[Worker]]]:
-    """Two processes of producers and two of consumers, each with an engine of its own."""
+    """Two processes of producers and two of consumers, each with its own engine."""
     async with contextlib.AsyncExitStack() as stack:
         consumers = [
             await stack.enter_async_context(
@@ -201,7 +203,9 @@ async def load(dsn: str, folder: Path) -> AsyncGenerator[tuple[list[Worker], lis
 
 
 async def configure(dsn: str) -> None:
-    """Queues and groups are there before the first push, so that every group is entitled to all."""
+    """
+    Create queues and groups before the first push, so that every group must receive every message.
+    """
     async with await Engine.open(dsn, connections=2) as engine:
         for queue, is_ordered in QUEUES.items():
             await engine.queues.configure(
@@ -212,7 +216,7 @@ async def configure(dsn: str) -> None:
 
 
 async def under_load(dsn: str, messages: int) -> None:
-    """Wait until so many messages got through since the last kill."""
+    """Wait until `messages` messages got through since the last kill."""
     connection = await asyncpg.connect(dsn)
     try:
         progress = (
@@ -233,7 +237,7 @@ async def under_load(dsn: str, messages: int) -> None:
 
 
 async def drain(dsn: str) -> float:
-    """Wait until every group is done with everything; how long that took."""
+    """Wait until every group has settled every message, and return the seconds."""
     started = time.monotonic()
     connection = await asyncpg.connect(dsn)
     try:

@@ -1,4 +1,4 @@
-"""Without faults nothing is lost and nothing is reordered, however many producers there are."""
+"""Without faults, no message is lost or reordered, for any number of producers."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ PROCESSES = 4
 PRODUCERS_EACH = 4
 
 
-async def test_concurrent_producers_lose_and_reorder_nothing(dsn: str, tmp_path: Path) -> None:
+async def test_concurrent_producers_lose_and_reorder_no_message(dsn: str, tmp_path: Path) -> None:
     await run(dsn, tmp_path, messages=60_000, max_batch=20, seconds=50)
 
 
@@ -32,7 +32,7 @@ async def test_a_million_messages_of_concurrent_producers(dsn: str, tmp_path: Pa
 
 
 async def run(dsn: str, folder: Path, *, messages: int, max_batch: int, seconds: float) -> None:
-    """16 producers on one partition and 16 on 50, and a group that reads along."""
+    """16 producers on one partition, 16 on 50, and a group that reads meanwhile."""
     producers = PROCESSES * PRODUCERS_EACH
     each = messages // (len(QUEUES) * producers)
     total = each * len(QUEUES) * producers
@@ -117,13 +117,13 @@ async def run(dsn: str, folder: Path, *, messages: int, max_batch: int, seconds:
     assert len(sent) == total
     assert (gaps, left) == ([], [])
     assert sampler.messages == total
-    # Zero of nothing is no pass.
+    # Below these minimums, the check proves nothing.
     assert partitions == sum(QUEUES.values())
     assert sampler.samples >= 10
 
 
 class Progress:
-    """Prints how far the processes are, a line per twentieth."""
+    """Prints the progress of the processes, one line per 5 %."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -143,7 +143,9 @@ class Progress:
 
 
 def _pairs(*files: Path) -> dict[int, int]:
-    """Identity to place, of what the processes wrote; an identity twice is an error of its own."""
+    """
+    Maps identities to places, from the output of the processes. A repeated identity is an error.
+    """
     found: dict[int, int] = {}
     for file in files:
         values = array("q")

@@ -1,4 +1,4 @@
-"""PostgreSQL is away, the server restarts meanwhile, and callers show keys: pushes go on."""
+"""Pushes with API keys continue while PostgreSQL is unavailable and the server restarts."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ class Response(NamedTuple):
 
 
 class Connection:
-    """One request after the other over a socket, at little cost to the machine under test."""
+    """Sends one request after the other on a socket, with little CPU time."""
 
     def __init__(self, port: int, key: str) -> None:
         self._port = port
@@ -39,12 +39,12 @@ class Connection:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def open(self) -> None:
-        """Connect, unless it is; raises OSError if nobody listens."""
+        """Connect if necessary. Raises OSError if the server does not listen."""
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
 
     async def post(self, body: bytes) -> Response:
-        """Raises OSError or EOFError if the connection is lost before the response is there."""
+        """Send a push. Raises OSError or EOFError if the connection breaks before the response."""
         assert self._streams is not None
         reader, writer = self._streams
         try:
@@ -64,7 +64,7 @@ class Connection:
 
 
 class Producer:
-    """Pushes rising numbers to a partition of its own, and notes what became of each."""
+    """Pushes rising numbers to its own partition, and records each outcome."""
 
     def __init__(self, port: int, number: int, key: str, per_second: float) -> None:
         self.partition = f"p{number}"
@@ -111,7 +111,7 @@ class Producer:
 
 
 async def delivered(admin: Caller) -> dict[str, list[int]]:
-    """All messages by partition, in the order in which they are given."""
+    """All messages by partition, in delivery order."""
     found: dict[str, list[int]] = {}
     query = {"batch": 10_000, "partitions": 100, "autoAck": True}
     while (reply := await admin.post("/pop/queue/orders", query)).status == 200:
@@ -122,7 +122,7 @@ async def delivered(admin: Caller) -> dict[str, list[int]]:
 
 
 def check(producer: Producer, given: list[int]) -> None:
-    """Each accepted push is there once and in order; none that was refused is."""
+    """Check that each accepted push is stored once and in order, and no rejected push is stored."""
     assert given == sorted(set(given)), f"{producer.partition}: twice or out of order"
     lost = set(producer.accepted) - set(given)
     assert not lost, f"{producer.partition}: {len(lost)} lost, as {sorted(lost)[:5]}"
@@ -154,7 +154,7 @@ async def drained(admin: Caller, seconds: float) -> None:
 
 
 async def run(directory: Path, *, seconds: float, per_second: float, share: float) -> None:
-    """``share``: of the wanted rate that must be reached during the outage."""
+    """``share``: the part of the rate that must be reached during the outage."""
     with Postgres() as postgres:
         dsn = postgres.create_database("queen")
         await migrate(dsn)
@@ -213,11 +213,11 @@ async def _key(admin: Caller, number: int) -> str:
 
 
 @pytest.mark.timeout(300)
-async def test_pushes_with_keys_go_on_during_an_outage_and_a_restart(tmp_path: Path) -> None:
+async def test_pushes_with_keys_continue_during_an_outage_and_a_restart(tmp_path: Path) -> None:
     await run(tmp_path, seconds=20, per_second=300, share=0.3)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
-async def test_ten_minutes_of_outage_with_a_thousand_pushes_a_second(tmp_path: Path) -> None:
+async def test_ten_minutes_of_outage_with_a_thousand_pushes_per_second(tmp_path: Path) -> None:
     await run(tmp_path, seconds=LONG_SECONDS, per_second=LONG_PER_SECOND, share=0.8)

@@ -1,4 +1,4 @@
-"""PostgreSQL is stopped under load and the server killed meanwhile: what was answered is there."""
+"""PostgreSQL is stopped under load and the server is killed: confirmed pushes are stored."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ PRODUCERS = 20
 
 
 class Producer:
-    """Pushes to a partition of its own, one request after the other, and notes what it heard."""
+    """Pushes to its own partition, one request after the other, and records the responses."""
 
     def __init__(self, server: Server, number: int, per_second: float) -> None:
         self.server = server
@@ -45,7 +45,10 @@ class Producer:
             await asyncio.sleep(max(0.0, next_at - time.monotonic()))
 
     async def _push(self, n: int) -> bool:
-        """Until it is taken; False when that is not known, and a repeat might be a second one."""
+        """
+        Push until it is accepted. False if the outcome is unknown and a repeat could be a
+        duplicate.
+        """
         body: dict[str, Any] = {
             "items": [{"queue": "orders", "partition": self.partition, "payload": n}]
         }
@@ -58,7 +61,7 @@ class Producer:
                 reply = await self.server.post("/push", body)
             except aiohttp.ClientConnectorError:
                 await asyncio.sleep(0.05)
-                continue  # Nobody was there to hear it.
+                continue  # No server received it.
             except (aiohttp.ClientError, TimeoutError):
                 if self.kind == "plain":
                     return False
@@ -74,7 +77,7 @@ class Producer:
 
 
 def kill_all(server: Server) -> None:
-    """The server and its processes, at once."""
+    """Kill the server and all its processes immediately."""
     pid = server.pid
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     server.kill()
@@ -84,7 +87,7 @@ def kill_all(server: Server) -> None:
 
 
 async def relaunched(server: Server) -> None:
-    """Start it, with or without its database, on the port that it had."""
+    """Start the server on its old port, with or without its database."""
     server.launch()
 
     async def is_alive() -> bool:
@@ -105,7 +108,7 @@ async def drained(server: Server) -> None:
 
 
 async def stored(producers: list[Producer], *, more: int) -> None:
-    """Wait until so many more pushes went to the database itself."""
+    """Wait until `more` further pushes went directly to the database."""
 
     def count() -> int:
         return sum(each.statuses.get(201, 0) for each in producers)
@@ -119,7 +122,7 @@ async def stored(producers: list[Producer], *, more: int) -> None:
 
 
 async def delivered(server: Server) -> dict[str, list[int]]:
-    """All messages by partition, in the order in which they are given."""
+    """All messages by partition, in delivery order."""
     found: dict[str, list[int]] = {}
     query = {"batch": 10_000, "partitions": 100, "autoAck": True}
     while (reply := await server.post("/pop/queue/orders", query)).status == 200:
@@ -151,7 +154,7 @@ async def run(
                 await relaunched(server)
                 await asyncio.sleep(seconds - until_killed)
                 await asyncio.to_thread(postgres.start)
-                # In the midst of the replay.
+                # In the middle of the replay.
                 await asyncio.sleep(rng.uniform(0.0, 0.5))
                 kill_all(server)
                 await relaunched(server)
@@ -172,19 +175,19 @@ async def run(
             assert len(set(given)) == len(given), each.partition
             assert each.kind == "plain" or not each.doubtful
         print({"seed": seed, **statuses}, flush=True)
-        # Zero of nothing is no pass.
+        # Below these minimums, the check proves nothing.
         short = {status: n for status, n in minimum.items() if statuses.get(status, 0) < n}
         assert not short, f"invalid: {statuses}"
 
 
 @pytest.mark.timeout(120)
-async def test_an_outage_and_a_kill_in_it_lose_and_double_nothing(tmp_path: Path) -> None:
+async def test_an_outage_with_a_kill_loses_and_duplicates_no_message(tmp_path: Path) -> None:
     await run(tmp_path, outages=1, seconds=3, per_second=300, minimum={201: 50, 202: 200})
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
-async def test_ten_outages_of_thirty_seconds_lose_and_double_nothing(tmp_path: Path) -> None:
+async def test_ten_outages_of_thirty_seconds_lose_and_duplicate_no_message(tmp_path: Path) -> None:
     await run(
         tmp_path, outages=10, seconds=30, per_second=1_000, minimum={201: 10_000, 202: 50_000}
     )

@@ -1,4 +1,4 @@
-"""nginx that fails at random in front of a server: buffered pushes are stored once, in order."""
+"""An nginx that fails at random in front of a server: buffered pushes are stored once, in order."""
 
 import asyncio
 from collections import defaultdict
@@ -39,13 +39,13 @@ def proxy(server: Server) -> Nginx:
 
 
 async def push(server: Server, count: int) -> None:
-    """Push through the proxy, and wait until all of it is stored."""
+    """Push through the proxy, and wait until all messages are stored."""
     async with (
         proxy(server) as front,
-        # One attempt per request: the buffer itself has to go on.
+        # One attempt per request, so that the buffer itself must retry.
         Queen(front.base_url, retry_attempts=1, close_timeout=300) as queen,
     ):
-        # A full batch is larger than the 8 kB that the proxy lets through: it is always split.
+        # A full batch exceeds the 8 kB limit of the proxy, so it is always split.
         events = queen.queue("events").buffer(message_count=200, time_millis=500)
         for n in range(count):
             await events.partition(str(n % PARTITIONS)).push({"data": n})
@@ -57,7 +57,7 @@ async def push(server: Server, count: int) -> None:
 
 
 async def stored(server: Server) -> dict[str, list[int]]:
-    """The messages of each partition as they are stored, asked without the proxy."""
+    """The stored messages of each partition, read without the proxy."""
     found: defaultdict[str, list[int]] = defaultdict(list)
     async with Queen(server.base_url) as queen:
         events = queen.queue("events").group("judge").subscription_mode("all").auto_ack(True)
@@ -97,7 +97,7 @@ async def test_a_consumer_survives_a_proxy_that_fails_at_random(dsn: str) -> Non
             is_all.set()
 
     async with Server(dsn) as server, Queen(server.base_url) as direct, proxy(server) as front:
-        # Deliveries of a response that the proxy has lost come again when their leases end.
+        # Deliveries in a response that the proxy dropped are redelivered when their leases end.
         await direct.queue("work").config({"leaseTime": 2, "retryLimit": 1_000}).create()
         for partition in range(PARTITIONS):
             items = [{"data": n} for n in range(partition, count, PARTITIONS)]

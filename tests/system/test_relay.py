@@ -1,4 +1,4 @@
-"""A relay that is killed again and again: what applications commit arrives once, and in order."""
+"""A relay that is repeatedly killed: committed messages arrive once, in order."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ APPLICATIONS = 4
 
 
 class RelayProcess:
-    """`queen relay` as a process of its own."""
+    """`queen relay` as a process."""
 
     def __init__(self, dsn: str, server: Server) -> None:
         self._environment = {
@@ -64,7 +64,7 @@ async def apply(dsn: str, number: int, stop: asyncio.Event, committed: list[list
             await transaction.commit()
             committed[number] += mine
         turn += 1
-        await asyncio.sleep(0.05)  # A load of so many a second, not a wait.
+        await asyncio.sleep(0.05)  # Sets the rate of the load. It waits for no condition.
     await connection.close()
 
 
@@ -91,14 +91,14 @@ async def relayed_while_it_dies(dsn: str, shop: str, kills: int) -> None:
                 bound = sequence + chance.randint(1, 6)
 
                 async def has_begun(bound: int = bound) -> bool:
-                    """It is in the middle of a batch, perhaps."""
+                    """True if the relay may be in the middle of a batch."""
                     last = await watch.fetchval(
                         "select coalesce(max(sequence), 0) from queen.relay"
                     )
                     return last >= bound
 
                 await until(has_begun, seconds=30)
-                await asyncio.sleep(chance.uniform(0, 0.01))  # At any point of it.
+                await asyncio.sleep(chance.uniform(0, 0.01))  # At a random point of the batch.
                 relay.kill()
             stop.set()
         relay.start()
@@ -129,11 +129,13 @@ async def shop(postgres: PostgresServer) -> str:
     return dsn
 
 
-async def test_what_is_committed_arrives_once_while_the_relay_dies(dsn: str, shop: str) -> None:
+async def test_committed_messages_arrive_once_while_the_relay_is_killed(
+    dsn: str, shop: str
+) -> None:
     await relayed_while_it_dies(dsn, shop, 6)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-async def test_what_is_committed_arrives_once_in_a_hundred_deaths(dsn: str, shop: str) -> None:
+async def test_committed_messages_arrive_once_in_a_hundred_kills(dsn: str, shop: str) -> None:
     await relayed_while_it_dies(dsn, shop, 100)

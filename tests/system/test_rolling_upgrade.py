@@ -1,4 +1,4 @@
-"""Servers of this release on a schema that a later one has brought forward."""
+"""Servers of this release on the migrated schema of a later one."""
 
 from types import MappingProxyType
 
@@ -17,7 +17,7 @@ BREAKING = {"9999_gone": "--! breaking\ndrop table queen.notes;"}
 async def bring_forward(
     dsn: str, monkeypatch: pytest.MonkeyPatch, migrations: dict[str, str]
 ) -> None:
-    """As a server of the next release does at its start."""
+    """Migrate as a server of the next release does at its start."""
     later = sql.FUNCTIONS["now"] + "\ncomment on function queen.now is 'later';"
     with monkeypatch.context() as patched:
         patched.setattr(sql, "MIGRATIONS", MappingProxyType({**sql.MIGRATIONS, **migrations}))
@@ -33,7 +33,7 @@ async def serves(server: Server) -> None:
     assert (await server.get("/readyz")).status == 200
 
 
-async def test_servers_of_the_last_release_go_on_and_start_on_the_new_schema(
+async def test_servers_of_the_last_release_continue_and_start_on_the_new_schema(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Server(dsn) as running:
@@ -47,7 +47,7 @@ async def test_servers_of_the_last_release_go_on_and_start_on_the_new_schema(
                 await serves(server)
     connection = await asyncpg.connect(dsn)
     try:
-        # What the next release brought is not taken back.
+        # The functions of the next release are not overwritten.
         comment = "select obj_description('queen.now()'::regprocedure, 'pg_proc')"
         assert await connection.fetchval(comment) == "later"
         assert await connection.fetchval("select count(*) from queen.notes") == 0
@@ -57,7 +57,7 @@ async def test_servers_of_the_last_release_go_on_and_start_on_the_new_schema(
     assert (checked.code, "9998_notes" in checked.err) == (0, True)
 
 
-async def test_a_schema_that_breaks_this_release_is_refused_at_the_start(
+async def test_a_schema_that_breaks_this_release_is_rejected_at_the_start(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await bring_forward(dsn, monkeypatch, LATER | BREAKING)

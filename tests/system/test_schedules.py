@@ -1,4 +1,4 @@
-"""Two servers, one of them killed again and again: each tick of each second is one message."""
+"""Two servers, one of which is repeatedly killed: each tick of each second is one message."""
 
 import json
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ SECOND = timedelta(seconds=1)
 
 
 async def taken(server: Server, found: list[datetime]) -> bool:
-    """Take what is there; whether there was something."""
+    """Pop the available messages, and return whether there were any."""
     wanted = {"batch": 1000, "autoAck": True, "wait": True, "timeout": 2000}
     reply = await server.post("/pop/queue/beats", wanted)
     if reply.status == 204:
@@ -31,7 +31,7 @@ async def beats_while_servers_die(dsn: str, kills: int) -> None:
         assert (await one.post("/schedules", body)).status == 200
         victim, survivor = one, other
         for _ in range(kills):
-            # Killed in the middle of its ticks, whoever has the office.
+            # The scheduler is killed in the middle of its ticks, on either server.
             seen = len(found) + 3
             while len(found) < seen:
                 await taken(survivor, found)
@@ -53,7 +53,7 @@ async def beats_while_servers_die(dsn: str, kills: int) -> None:
     assert set(gaps) == {SECOND}, found
 
 
-async def test_each_tick_is_one_message_while_servers_die(dsn: str) -> None:
+async def test_each_tick_is_one_message_while_servers_are_killed(dsn: str) -> None:
     await beats_while_servers_die(dsn, 2)
 
 

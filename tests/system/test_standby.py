@@ -1,4 +1,4 @@
-"""What is answered is on the synchronous standby too, also what an earlier call has stored."""
+"""Confirmed data is on the synchronous standby too, including data of an earlier call."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -21,14 +21,14 @@ where datname = current_database() and application_name = 'queen' and wait_event
 
 
 class Paused:
-    """A server whose standby has stopped answering, and whoever waits for it."""
+    """A server whose standby is paused, and the calls that wait for it."""
 
     def __init__(self, pair: Pair, server: Server) -> None:
         self.pair = pair
         self.server = server
 
     async def waiting(self, function: str) -> int:
-        """The backend whose call waits for the standby."""
+        """The PID of the backend whose call waits for the standby."""
         connection = await asyncpg.connect(self.pair.primary.dsn("queen"))
         try:
             async with asyncio.timeout(5):
@@ -39,7 +39,7 @@ class Paused:
             await connection.close()
 
     async def forced(self, call: "asyncio.Task[Reply]", function: str) -> Reply:
-        """The answer to a call whose wait for the standby somebody cancels."""
+        """Cancel a call's wait for the standby, and return the response."""
         pid = await self.waiting(function)
         connection = await asyncpg.connect(self.pair.primary.dsn("queen"))
         await connection.execute("select pg_cancel_backend($1)", pid)
@@ -58,7 +58,7 @@ def pair() -> Iterator[Pair]:
 
 @pytest.fixture
 async def paused(pair: Pair) -> AsyncIterator[Paused]:
-    """Queues are there, and the standby is paused when a test says so."""
+    """Create the queues. Tests pause the standby themselves."""
     await asyncio.to_thread(pair.primary.execute, "drop database if exists queen with (force)")
     await asyncio.to_thread(pair.primary.create_database, "queen")
     await migrate(pair.dsn("queen"))
@@ -72,7 +72,7 @@ async def paused(pair: Pair) -> AsyncIterator[Paused]:
 
 
 @pytest.mark.parametrize("by", ["transactionId", "producerId"])
-async def test_a_push_that_is_known_is_answered_when_the_standby_has_the_first(
+async def test_a_repeated_push_returns_when_the_standby_has_the_first(
     paused: Paused, by: str
 ) -> None:
     item = {"queue": "orders", "payload": 1}
@@ -96,7 +96,7 @@ async def test_a_push_that_is_known_is_answered_when_the_standby_has_the_first(
 
 
 @pytest.mark.parametrize("has_lease", [False, True])
-async def test_an_ack_that_is_known_is_answered_when_the_standby_has_the_first(
+async def test_a_repeated_ack_returns_when_the_standby_has_the_first(
     paused: Paused, has_lease: bool
 ) -> None:
     popped = await paused.server.post("/pop/queue/orders", {"batch": 1})
@@ -119,7 +119,7 @@ async def test_an_ack_that_is_known_is_answered_when_the_standby_has_the_first(
         assert (reply.status, reply.body["noop"]) == (200, True)
 
 
-async def test_a_connection_is_made_ready_without_a_standby(paused: Paused) -> None:
+async def test_a_connection_is_prepared_without_a_standby(paused: Paused) -> None:
     paused.pair.standby.pause()
 
     async with asyncio.timeout(8):
@@ -129,8 +129,10 @@ async def test_a_connection_is_made_ready_without_a_standby(paused: Paused) -> N
     await database.close()
 
 
-async def test_a_server_that_is_not_answered_by_a_standby_confirms_nothing(paused: Paused) -> None:
-    """The answer comes at last, and says that nothing is known."""
+async def test_without_a_response_from_the_standby_a_server_confirms_no_push(
+    paused: Paused,
+) -> None:
+    """The response is late, and its outcome is unknown."""
     paused.pair.standby.pause()
 
     reply = await paused.post("/push", {"items": [{"queue": "orders", "payload": 2}]})

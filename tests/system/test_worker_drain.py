@@ -1,4 +1,4 @@
-"""SIGTERM of busy workers: a job that has not begun goes back, and no attempt is counted."""
+"""SIGTERM of busy workers: a job that has not begun is released, and no attempt is counted."""
 
 import asyncio
 import os
@@ -22,11 +22,11 @@ QUEUE = "work"
 AT_ONCE = 3
 """Workers that run at the same time."""
 MOST_JOBS = 20
-"""Of one add: few, so that workers mostly wait for the next when SIGTERM comes."""
+"""Jobs per add. Few, so that workers mostly wait for the next job when they get SIGTERM."""
 
 
 async def terminate(server: Server, log: Path, kills: int, seed: int) -> list[int]:
-    """Terminate so many workers, one after the other; their exit codes."""
+    """Terminate `kills` workers one after the other, and return their exit codes."""
     task = Task(url=server.base_url, queue=QUEUE, log=str(log), kills=kills, seed=seed)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -47,7 +47,7 @@ async def terminate(server: Server, log: Path, kills: int, seed: int) -> list[in
 
 
 async def feed(jobs: QueueManager, terminating: "asyncio.Future[Any]", seed: int) -> int:
-    """Add jobs as long as workers are terminated; how many."""
+    """Add jobs while workers are terminated, and return their number."""
     chance = random.Random(seed)
     count = 0
     while not terminating.done():
@@ -93,7 +93,7 @@ async def drain_often(dsn: str, tmp_path: Path, *, kills: int) -> None:
     print(f"{kills} SIGTERMs in {seconds:.0f} s, {count} jobs, {len(failed)} failed")
     assert codes == [0] * kills
     assert {data: why for data, why in failed.items() if data not in ran} == {}
-    assert failed == {}  # Each of them had its time to end.
+    assert failed == {}  # Each job had enough time to end.
     assert ran == set(range(count))
 
 
@@ -103,7 +103,7 @@ def append(log: Path, number: int) -> None:
 
 
 @pytest.mark.timeout(180)
-async def test_a_terminated_worker_gives_back_the_jobs_that_it_has_not_begun(
+async def test_a_terminated_worker_releases_the_jobs_that_it_has_not_begun(
     dsn: str, tmp_path: Path
 ) -> None:
     await drain_often(dsn, tmp_path, kills=50)
@@ -111,7 +111,7 @@ async def test_a_terminated_worker_gives_back_the_jobs_that_it_has_not_begun(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
-async def test_a_thousand_terminated_workers_give_back_the_jobs_that_they_have_not_begun(
+async def test_a_thousand_terminated_workers_release_the_jobs_that_they_have_not_begun(
     dsn: str, tmp_path: Path
 ) -> None:
     await drain_often(dsn, tmp_path, kills=1_000)

@@ -1,4 +1,4 @@
-"""Workers and the server are killed while workflows run: each step follows exactly once."""
+"""Workers and the server are killed while workflows run: each step runs exactly once."""
 
 import asyncio
 import os
@@ -31,10 +31,10 @@ BEFORE = {
     "report": ["join"],
     "end": ["report"],
 }
-"""The ten steps, and those whose results each is given; ``squares`` are given items of one."""
+"""The ten steps with the steps whose results they receive. ``squares`` receive items of one."""
 SQUARES = "285"
 
-# Whoever has put it down, and however often it was delivered: each message is in the log once.
+# Each message is in the log once, for any pusher and any number of deliveries.
 SENT = """
 select
   m.payload::json -> 'workflow' ->> 'id' as id,
@@ -45,7 +45,7 @@ from queen.messages m
 where m.queue = 'work'
 group by 1, 2, 3
 """
-# What processors pushed in the transactions of their acks, by workflow in the order of commits.
+# Messages that processors pushed in the transactions of their acks, by workflow, in commit order.
 EFFECTS = """
 select
   m.partition as id,
@@ -67,7 +67,7 @@ Place = tuple[str, str, str | None]
 
 
 class Workers:
-    """Processes that may be killed at any time, each followed by another."""
+    """Processes that may be killed at any time. Each killed one is replaced."""
 
     def __init__(self, url: str, *, concurrency: int) -> None:
         self._url = url
@@ -79,7 +79,7 @@ class Workers:
         module = "tests.system.workflow_worker"
         command = [sys.executable, "-m", module, self._url, str(self._concurrency)]
         environment = {**os.environ, "PYTHONPATH": f"{SOURCE}:{ROOT}"}
-        quiet = subprocess.DEVNULL  # They tell of each server that went away.
+        quiet = subprocess.DEVNULL  # They log each lost connection to the server.
         self.running.append(subprocess.Popen(command, cwd=ROOT, env=environment, stderr=quiet))
 
     def kill(self, number: int = 0) -> None:
@@ -112,7 +112,7 @@ def flow(number: int) -> Workflow:
 
 
 def expected(runs: int) -> set[Place]:
-    """What is to be sent, and to have its effect, exactly once."""
+    """The steps that must be sent, and take effect, exactly once."""
     found: set[Place] = set()
     for number in range(runs):
         found |= {(f"w{number}", step, None) for step in BEFORE if step != "squares"}
@@ -121,7 +121,7 @@ def expected(runs: int) -> set[Place]:
 
 
 async def harass(team: Workers, server: Server, *, seconds: float, server_at: set[int]) -> None:
-    """Kill a worker at each turn, and the server at these."""
+    """Kill a worker in each round, and the server in the rounds `server_at`."""
     chance = random.Random(PARTS)
     turn = 0
     while True:
@@ -174,7 +174,7 @@ async def prove(
 
 
 async def check(connection: "asyncpg.Connection[asyncpg.Record]", runs: int) -> None:
-    """By identity, from what the database holds."""
+    """Check the identities in the database."""
     rows = await connection.fetch(RUNS)
     assert {row["id"] for row in rows} == {f"w{number}" for number in range(runs)}
     assert {(row["state"], row["error"], row["result"], row["sum"]) for row in rows} == {
@@ -203,10 +203,10 @@ async def check(connection: "asyncpg.Connection[asyncpg.Record]", runs: int) -> 
 
 
 @pytest.mark.timeout(150)
-async def test_whatever_is_killed_each_step_follows_exactly_once(dsn: str) -> None:
+async def test_under_kills_each_step_runs_exactly_once(dsn: str) -> None:
     await prove(dsn, runs=20, count=3, concurrency=4, kill_seconds=0.7, server_at={2, 6})
 
 
 @pytest.mark.slow
-async def test_a_thousand_workflows_end_though_a_worker_is_killed_every_second(dsn: str) -> None:
+async def test_a_thousand_workflows_end_while_a_worker_is_killed_every_second(dsn: str) -> None:
     await prove(dsn, runs=1_000, count=8, concurrency=10, kill_seconds=1.0, server_at={10, 25})

@@ -1,4 +1,4 @@
-"""Whether segments tile their partitions, read from the table while it is being written."""
+"""Check that segments cover their partitions without gaps, while the table is written."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ join queen.segments s on s.partition_id = p.id and s.base_offset >= coalesce(k.n
 order by s.partition_id, s.base_offset
 """
 
-# Partitions whose segments are not exactly 0 … n - 1, side by side.
+# Partitions whose segments don't cover exactly 0 … n - 1 without gaps or overlaps.
 _TORN = """
 select s.partition_id, s.base_offset, s.message_count, s.expected
 from (
@@ -32,7 +32,7 @@ from (
 where s.base_offset <> s.expected
 """
 
-# Pairs of partition and group where the group is not at the end, or has something out.
+# Pairs of partition and group where the group is not at the end, or has claimed messages.
 _BEHIND = """
 select p.id, g.name, c.claimed, c.held, n.next_offset
 from queen.partitions p
@@ -56,7 +56,9 @@ where c.claimed is distinct from n.next_offset
 
 
 async def torn(connection: "asyncpg.Connection[asyncpg.Record]") -> list[asyncpg.Record]:
-    """Segments that do not begin where the one before ends. Nothing may have been removed."""
+    """
+    Segments that do not begin where the previous one ends. Requires that no message was removed.
+    """
     return await connection.fetch(_TORN)
 
 
@@ -67,10 +69,10 @@ async def behind(connection: "asyncpg.Connection[asyncpg.Record]") -> list[async
 
 class Sampler:
     """
-    Looks every 100 ms whether segments tile [first, next).
+    Checks every 100 ms that segments cover [first, next) without gaps.
 
-    Segments never change, so a sample reads those past the last one alone. What would come to lie
-    below is an overlap, which `torn` finds at the end.
+    Segments never change, so a sample reads only those after the last one. A later segment below it
+    is an overlap, which `torn` finds at the end.
     """
 
     def __init__(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:

@@ -1,5 +1,5 @@
 """
-A process of its own with an engine of its own, for the run without faults.
+A process with its own engine, for the run without faults.
 
 Usage::
 
@@ -26,7 +26,7 @@ PROGRESS = 5_000
 
 
 class Stream(msgspec.Struct, frozen=True):
-    """What one producer pushes: ``count`` messages, each push awaited before the next."""
+    """The messages of one producer: ``count`` messages, each push awaited before the next."""
 
     producer: int
     queue: str
@@ -36,7 +36,7 @@ class Stream(msgspec.Struct, frozen=True):
 
 
 class Produce(msgspec.Struct, frozen=True, tag=True):
-    """Several producers at once; where their messages went is written to ``output``."""
+    """Several concurrent producers, which write the places of their messages to ``output``."""
 
     dsn: str
     output: str
@@ -44,7 +44,7 @@ class Produce(msgspec.Struct, frozen=True, tag=True):
 
 
 class Read(msgspec.Struct, frozen=True, tag=True):
-    """A group that reads along until it has ``total`` messages, and checks their order."""
+    """A group that reads until it has ``total`` messages, and checks their order."""
 
     dsn: str
     output: str
@@ -71,7 +71,7 @@ def say(**said: object) -> None:
 
 
 async def told() -> str:
-    """The next word from the parent; empty when it is gone."""
+    """The next command from the parent, or empty if the parent has ended."""
     return (await asyncio.to_thread(sys.stdin.readline)).strip()
 
 
@@ -106,7 +106,7 @@ class Producers:
         n = 0
         while n < stream.count:
             size = min(rng.randint(1, stream.max_batch), stream.count - n)
-            # Now and then one push goes to several partitions, which share its commit or don't.
+            # Sometimes one push goes to several partitions, which may or may not share its commit.
             lanes = rng.sample(
                 range(stream.partitions), min(rng.choice((1, 1, 3)), stream.partitions)
             )
@@ -136,7 +136,9 @@ class Producers:
 
 
 class Reader:
-    """Reads along. Without faults nothing comes twice, so order is exact: no gap, no repeat."""
+    """
+    A reader. Without faults there are no redeliveries, so the order is exact: no gap, no repeat.
+    """
 
     def __init__(self, engine: Engine, task: Read) -> None:
         self._engine = engine

@@ -1,4 +1,4 @@
-"""A process that runs steps of workflows until it is killed; each has its effect in its ack."""
+"""A process that runs steps of workflows until it is killed. Each step takes effect in its ack."""
 
 import asyncio
 import sys
@@ -8,7 +8,7 @@ from queen import Queen
 from queen.jobs import Job, QueueManager, Worker
 
 ATTEMPTS = 100
-"""A kill costs all that a worker holds an attempt: that is no failure of theirs."""
+"""A kill counts an attempt for all leased messages, although they did not fail."""
 
 
 def come_to(job: Job[Any]) -> object:
@@ -25,7 +25,7 @@ def come_to(job: Job[Any]) -> object:
 
 
 async def step(job: Job[Any]) -> object:
-    """Say in the transaction of the ack that it ran, and what it was given."""
+    """Record in the transaction of the ack that the step ran, and its input."""
     place = job.workflow
     assert place is not None
     said = {"step": place.step, "part": place.part, "given": sorted(place.results)}
