@@ -26,21 +26,23 @@ START_SECONDS = 120
 STOP_SECONDS = 30
 
 CLASSES = Path(__file__).parents[2] / ".venv" / "spark.jsa"
-"""Made by `tools.spark_classes`; without it a JVM starts as well, in half as much time again."""
+"""Built by `tools.spark_classes`. Without it, a JVM takes 1.5 times as long to start."""
 
-# Compiled little and collected by one thread: these processes do small things on a few cores.
+# Little compilation and one GC thread, because these processes do little on a few cores.
 SMALL = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1" + (
     f" -XX:SharedArchiveFile={CLASSES}" if CLASSES.exists() else ""
 )
 
 
 def environment() -> dict[str, str]:
-    """What a driver must have before its session starts: Spark does not take these as confs."""
+    """
+    Variables that a driver needs before its session starts. Spark does not accept them as confs.
+    """
     return {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 def confs() -> dict[str, str]:
-    """What every session of the tests is made with, local or on a cluster."""
+    """Confs of every test session, local or on a cluster."""
     return {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
@@ -55,7 +57,7 @@ def confs() -> dict[str, str]:
 
 class Cluster:
     """
-    A master and workers as child processes, each worker with one core and room for one executor.
+    A master and workers as child processes. Each worker has one core and room for one executor.
 
     Usage::
 
@@ -74,12 +76,12 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """What `--master` is given."""
+        """The value of `--master`."""
         return f"spark://127.0.0.1:{self.port}"
 
     @property
     def confs(self) -> dict[str, str]:
-        """What a session on this cluster needs beside its master."""
+        """Confs that a session on this cluster needs besides its master."""
         return {
             **confs(),
             "spark.cores.max": str(self._count),
@@ -90,7 +92,7 @@ class Cluster:
 
     @property
     def logs(self) -> str:
-        """What all its processes said."""
+        """The logs of all its processes."""
         return "\n".join(
             f"{file.name}:\n{file.read_text(errors='replace')}"
             for file in sorted(self.directory.glob("*.log"))
@@ -113,7 +115,7 @@ class Cluster:
         self.remove()
 
     def executors(self) -> list[int]:
-        """The pids of the executors that run now, on any worker."""
+        """The PIDs of the running executors on all workers."""
         return [
             pid
             for worker in self._workers
@@ -122,7 +124,7 @@ class Cluster:
         ]
 
     def wait_for_executors(self, count: int, seconds: float = START_SECONDS) -> list[int]:
-        """The pids of the executors, once there are so many."""
+        """The PIDs of the executors, once there are `count`."""
         processes.wait(
             lambda: len(self.executors()) >= count,
             seconds,
@@ -131,7 +133,7 @@ class Cluster:
         return self.executors()
 
     def remove(self) -> None:
-        """End every process of the cluster and delete its folder."""
+        """End all processes of the cluster, and delete its directory."""
         ours = [*self._workers, *([self._master] if self._master else [])]
         executors = [pid for each in self._workers for pid in processes.descendants(each.pid)]
         for process in ours:
@@ -168,7 +170,8 @@ class Cluster:
         return self._spawn(
             f"worker-{number}",
             "org.apache.spark.deploy.worker.Worker",
-            # Each has an address, and so is a machine of its own: speculation wants another one.
+            # Each worker has its own address and so counts as a machine, because speculation needs
+            # another one.
             *("--host", f"127.0.0.{number + 1}", "--cores", "1", "--memory", "1g"),
             *("--webui-port", str(_free_port())),
             *("--work-dir", str(self.directory / f"work-{number}")),
@@ -185,7 +188,7 @@ class Cluster:
             "SPARK_DAEMON_JAVA_OPTS": SMALL,
         }
         with (self.directory / f"{name}.log").open("ab") as log:
-            # The script ends in `exec`, so that this pid becomes that of the JVM.
+            # The script ends in `exec`, so this PID becomes that of the JVM.
             return subprocess.Popen(
                 [SPARK_HOME / "bin" / "spark-class", *arguments],
                 cwd=self.directory,
@@ -193,11 +196,11 @@ class Cluster:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is for the tests, not for the cluster.
+                start_new_session=True,  # Ctrl-C goes to the tests, not to the cluster.
             )
 
     def _registered(self) -> int | None:
-        """How many workers the master knows and hears from; None before it answers."""
+        """The number of live workers at the master, or None before it responds."""
         if self._master is None or self._master.poll() is not None:
             raise RuntimeError(f"the master ended\n{self.logs}")
         try:
@@ -205,7 +208,7 @@ class Cluster:
             with urllib.request.urlopen(page, timeout=10) as answer:
                 return int(json.load(answer)["aliveworkers"])
         except (urllib.error.URLError, ConnectionError, json.JSONDecodeError):
-            return None  # The page itself is there a little before its JSON is.
+            return None  # The page is available slightly before its JSON.
 
 
 def _free_port() -> int:

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a process, and one cluster: both take long to start."""
+"""One Spark session and one cluster for all tests of a process, because both are slow to start."""
 
 # pyright: basic
 
@@ -14,13 +14,13 @@ from tests.spark.faults import Faults
 from tests.spark.place import Place, quick
 
 TIMEOUT_SECONDS = 300
-SLOW_TIMEOUT_SECONDS = 900  # On a cluster drivers come one after the other.
+SLOW_TIMEOUT_SECONDS = 900  # On a cluster, drivers run one after the other.
 KEY = "0123456789abcdef" * 4
 _HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test here has longer than others: the start of Spark is in the first of a process."""
+    """Tests here have longer timeouts, because the first one includes the start of Spark."""
     for item in items:
         if item.path.is_relative_to(_HERE) and item.get_closest_marker("timeout") is None:
             is_slow = item.get_closest_marker("slow") is not None
@@ -31,10 +31,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session in this process, of which there is one: other drivers are `Driver`s."""
+    """The only session in this process. Other drivers are `Driver` processes."""
     folder = tmp_path_factory.mktemp("spark")
     os.environ.update(environment())
-    os.environ["QUEEN_ENCRYPTION_KEY"] = KEY  # Tasks have what is there when they start.
+    os.environ["QUEEN_ENCRYPTION_KEY"] = KEY  # Tasks inherit the environment at their start.
     builder = SparkSession.builder.master("local[2]").appName("tests")
     settings = {
         **quick(confs()),
@@ -51,14 +51,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """A master and two workers; drivers come as processes of their own."""
+    """A master and two workers. Drivers run as separate processes."""
     with Cluster() as cluster:
         yield cluster
 
 
 @pytest.fixture(params=["local", pytest.param("cluster", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest) -> Place:
-    """What fails on this machine fails on a cluster too: the long tier looks at both."""
+    """Run the test on this machine, and in the long tier on a cluster too."""
     if request.param == "cluster":
         return Place.on(request.getfixturevalue("cluster"))
     return Place.local(request.getfixturevalue("spark"))
@@ -66,7 +66,7 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 @pytest.fixture
 def faults(tmp_path: Path) -> Faults:
-    """A folder of instructions for drivers and tasks."""
+    """A directory of instructions for drivers and tasks."""
     folder = tmp_path / "faults"
     folder.mkdir()
     return Faults(folder)

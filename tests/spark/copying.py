@@ -1,4 +1,4 @@
-"""A stream from one queue to another, in this process or in a driver of its own."""
+"""A stream from one queue to another, in this process or in a separate driver."""
 
 # pyright: basic
 
@@ -29,18 +29,18 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True):
     dsn: str
     checkpoint: str
     faults: str | None = None
-    """The folder of instructions; None: the source and sink as they are."""
+    """The directory of instructions, or None for the unchanged source and sink."""
     read: dict[str, str] = {}
     write: dict[str, str] = {}
     is_endless: bool = False
 
     def argument(self) -> str:
-        """What a driver's command line has for it."""
+        """The argument on a driver's command line."""
         return msgspec.json.encode(self).decode()
 
 
 def prepare(dsn: str, folder: Path, *, app_id: str | None = None, **read: str) -> Copy:
-    """Two queues, and a copy that is under the faults of a folder."""
+    """Two queues, and a copy with the faults of a directory."""
     filling.make(dsn, "a")
     filling.make(dsn, "b")
     faults = folder / "faults"
@@ -56,13 +56,13 @@ def prepare(dsn: str, folder: Path, *, app_id: str | None = None, **read: str) -
 
 
 def faults_of(copy: Copy) -> Faults:
-    """What it is told."""
+    """The faults of a copy."""
     assert copy.faults is not None
     return Faults(Path(copy.faults))
 
 
 def driver_of(place: Place, copy: Copy, **confs: str) -> Driver:
-    """A driver of its own; it waits in the step `started`."""
+    """A separate driver, which waits in the step `started`."""
     return place.driver("copy", copy.argument(), settings=confs)
 
 
@@ -82,7 +82,7 @@ def begin(spark: SparkSession, copy: Copy) -> StreamingQuery:
 
 
 def finish(query: StreamingQuery) -> str:
-    """Wait until it has ended by itself; answers why it failed, or nothing."""
+    """Wait until it has ended by itself, and return its error, or an empty string."""
     try:
         query.awaitTermination()
     except StreamingQueryException as error:
@@ -92,7 +92,9 @@ def finish(query: StreamingQuery) -> str:
 
 @contextmanager
 def begun(place: Place, copy: Copy, **confs: str) -> Iterator[Callable[[], str]]:
-    """Start the stream; what is given waits for its end, or ends it if it has none."""
+    """
+    Start the stream. The yielded function waits for its end. The block stops a stream without one.
+    """
     if place.session is None:
         with driver_of(place, copy, **confs) as driver:
             driver.until("running" if copy.is_endless else "started")
@@ -117,20 +119,20 @@ def _end(driver: Driver, copy: Copy) -> str:
 
 
 def run(place: Place, copy: Copy) -> str:
-    """All of it; answers why it failed, or nothing."""
+    """Run it completely, and return its error, or an empty string."""
     with begun(place, copy) as end:
         return end()
 
 
 def wait_until_held(faults: Faults, step: str, why: str = "") -> None:
-    """Wait until somebody has come to a step and waits there."""
+    """Wait until a process has reached a step and waits there."""
     processes.wait(
         lambda: faults.is_held(step), ARRIVE_SECONDS, lambda: f"nobody came to {step}\n{why}"
     )
 
 
 def kill_executor_at(cluster: Cluster, faults: Faults, step: str, driver: Driver) -> int:
-    """SIGKILL to the executor whose task is held at a step, and to all below; answers its pid."""
+    """SIGKILL the executor whose task is held at a step, with its children. Returns its PID."""
     wait_until_held(faults, step, driver.log)
     name, batch, task = step.split(".")
     (event, *_) = [each for each in faults.events(name, int(batch)) if each["task"] == int(task)]
@@ -140,7 +142,7 @@ def kill_executor_at(cluster: Cluster, faults: Faults, step: str, driver: Driver
 
 
 def wait_until_arrived(dsn: str) -> None:
-    """Wait until as much is in `b` as in `a`."""
+    """Wait until `b` has as many messages as `a`."""
     processes.wait(
         lambda: messages(dsn, "b") >= messages(dsn, "a"),
         ARRIVE_SECONDS,
@@ -149,7 +151,7 @@ def wait_until_arrived(dsn: str) -> None:
 
 
 def assert_copied(dsn: str) -> int:
-    """What is in `b` is what is in `a`; answers how many messages that are."""
+    """Check that `b` has the messages of `a`, and return their number."""
     return oracle.assert_same(oracle.digests(dsn, "a"), oracle.digests(dsn, "b"))
 
 
@@ -163,17 +165,17 @@ def messages(dsn: str, queue: str) -> int:
 
 
 def staged(dsn: str) -> int:
-    """How many segments were put down and not published, or not yet."""
+    """The number of segments that are staged and not published."""
     return value(dsn, "select count(*) from queen.staged")
 
 
 def published(dsn: str) -> int:
-    """The number of the last batch that was published."""
+    """The number of the last published batch."""
     return value(dsn, "select coalesce(max(version), -1) from queen.publications")
 
 
 def value(dsn: str, statement: str, *arguments: object) -> int:
-    """The one number that a statement answers."""
+    """The single number that a statement returns."""
     with psycopg.connect(dsn) as connection:
         row = connection.execute(statement.encode(), arguments).fetchone()
     assert row is not None

@@ -1,4 +1,4 @@
-"""A database on a server of a test's own."""
+"""Databases on a test's own server."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from tests.support.postgres import Server
 
 
 def migrated(server: Server, name: str = "queen") -> str:
-    """A new database, brought to this release; its DSN."""
+    """Create a database with the schema of this release, and return its DSN."""
     dsn = server.create_database(name)
     with asyncio.Runner() as runner:
         runner.run(migrate(dsn))

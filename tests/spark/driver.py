@@ -1,4 +1,4 @@
-"""A driver as a Python process of its own, which can be held and killed at a named step."""
+"""A driver as a separate Python process, which can be held and killed at a named step."""
 
 import contextlib
 import json
@@ -19,30 +19,30 @@ from tests.spark import processes
 from tests.spark.cluster import environment as cluster_environment
 
 ROOT = Path(__file__).parents[2]
-LINE_SECONDS = 180  # A session's start on a busy machine is in it.
+LINE_SECONDS = 180  # Includes the start of a session on a busy machine.
 
 
 def step(name: str) -> None:
-    """In the driver: say where we are and wait until the test lets us go on, or kills us."""
+    """In the driver: report a step, and wait until the test continues or kills the driver."""
     print(f"step {name}", flush=True)
     if not sys.stdin.readline():
         raise SystemExit("the test has gone")
 
 
 def say(**answer: object) -> None:
-    """In the driver: a result, as a line of JSON."""
+    """In the driver: write a result as a line of JSON."""
     print(json.dumps(answer), flush=True)
 
 
 def given_confs() -> dict[str, str]:
-    """In the driver: the confs that the test gave."""
+    """In the driver: the confs from the test."""
     confs: dict[str, str] = json.loads(os.environ["TEST_SPARK_CONFS"])
     return confs
 
 
 class Driver:
     """
-    A Python program with this repository's `src`, whose lines are read as they come.
+    A Python program with this repository's `src`, whose lines are read as they are written.
 
     Usage::
 
@@ -96,7 +96,7 @@ class Driver:
 
     @property
     def log(self) -> str:
-        """What it wrote to stderr so far, Spark's log among it."""
+        """Its stderr so far, which includes Spark's log."""
         self._log.seek(0)
         return self._log.read().decode(errors="replace")
 
@@ -111,19 +111,19 @@ class Driver:
         return line
 
     def until(self, name: str, seconds: float = LINE_SECONDS) -> None:
-        """Read on to a step, letting it pass the steps before that one."""
+        """Read until a step, and continue through the steps before it."""
         while (line := self.line(seconds)) != f"step {name}":
             if line.startswith("step "):
                 self.go_on()
 
     def go_on(self) -> None:
-        """Let it leave the step that it waits in."""
+        """Let it leave the step in which it waits."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
 
     def answer(self, seconds: float = LINE_SECONDS) -> dict[str, Any]:
-        """The next result that it says, letting it pass all steps before."""
+        """Its next result. Continues through all steps before it."""
         while not (line := self.line(seconds)).startswith("{"):
             if line.startswith("step "):
                 self.go_on()
@@ -131,7 +131,7 @@ class Driver:
         return said
 
     def later(self, seconds: float = LINE_SECONDS) -> "Future[dict[str, Any]]":
-        """Its next result, read while the test does something else; or how it ended."""
+        """A future of its next result or failure, so that the test can do other work."""
         future: Future[dict[str, Any]] = Future()
 
         def read() -> None:
@@ -148,16 +148,16 @@ class Driver:
         return self._process.wait(seconds)
 
     def kill(self) -> None:
-        """SIGKILL to the driver, its JVM and what runs below, as when the machine goes."""
+        """SIGKILL the driver, its JVM and their children, as if the machine failed."""
         if self._process.poll() is None:
-            self._process.send_signal(signal.SIGSTOP)  # So that it starts nothing meanwhile.
+            self._process.send_signal(signal.SIGSTOP)  # So that it starts no more processes.
         below = processes.descendants(self.pid)
         self._process.kill()
         self._process.wait(LINE_SECONDS)
         processes.kill(below)
 
     def close(self) -> None:
-        """End it and let go of everything."""
+        """End it, and release its resources."""
         self.kill()
         self._pump.join(LINE_SECONDS)
         for stream in (self._process.stdin, self._process.stdout):

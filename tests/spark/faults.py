@@ -1,17 +1,23 @@
 """
-A source and sink that fail as a test tells them to, and say what they have seen.
+A source and sink with injected faults, which log their steps.
 
-The test and the processes of Spark share a folder. A file ``staged.1.hold`` there lets whoever
-comes to the step ``staged`` of batch 1 wait until the file is gone; ``staged.1.raise`` lets it
-fail; ``staged.1.0.hold`` is for task 0 alone. All are for first attempts. ``events`` has a line a
-step.
+The test and the processes of Spark share a directory. The file ``staged.1.hold`` there makes a
+process wait in the step ``staged`` of batch 1 until the file is removed. ``staged.1.raise`` makes
+it fail. ``staged.1.0.hold`` applies only to task 0. All apply only to first attempts. ``events``
+has one line per step.
 
-Steps: ``planned`` (the end of a batch is chosen, and Spark has not written it down; counted from 1
-in each driver), ``writing`` (a task begins), ``staged`` (it has put down its rows), ``publishing``
-(all tasks are done), ``published`` (the driver has moved them to the log; Spark has not written it
-down). Of an archive, whose batches are counted from 0 in each driver: ``writing`` and ``wrote``. Of
-a rollup: the name of the statement that a task reads by (of batch 0), and with the seconds of the
-grain as batch ``storing`` and ``stored``.
+Steps of streams:
+
+- ``planned``: the end of a batch is chosen, before Spark records it. Counted from 1 in each driver.
+- ``writing``: a task begins.
+- ``staged``: a task has staged its rows.
+- ``publishing``: all tasks are done.
+- ``published``: the driver has moved the rows to the log, before Spark records it.
+
+Steps of an archive: ``writing`` and ``wrote``, with batches counted from 0 in each driver.
+
+Steps of a rollup: the name of the statement with which a task reads (batch 0), and ``storing`` and
+``stored`` (the seconds of the grain as the batch).
 """
 
 # pyright: basic
@@ -46,11 +52,11 @@ Store = Callable[[str, int, Batches], Batches]
 
 
 class Injected(Exception):
-    """What a test asked for."""
+    """An injected failure."""
 
 
 class Faults:
-    """A folder of instructions; the test uses it as well."""
+    """A directory of instructions, which tests and Spark processes share."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -68,11 +74,11 @@ class Faults:
         (self.folder / f"{step}.raise").unlink()
 
     def is_held(self, step: str) -> bool:
-        """Whether somebody has come there and waits, or waited."""
+        """True if a process has reached the step and waits there, or waited."""
         return (self.folder / f"{step}.here").exists()
 
     def events(self, step: str | None = None, batch: int | None = None) -> list[dict[str, Any]]:
-        """What has happened, in order."""
+        """The logged steps, in order."""
         if not (self.folder / "events").exists():
             return []
         lines = (self.folder / "events").read_text().splitlines()
@@ -84,7 +90,7 @@ class Faults:
         ]
 
     def reach(self, step: str, batch: int, **facts: int) -> None:
-        """Of the processes of Spark: say so, and do as told."""
+        """In Spark's processes: log the step, and follow its instructions."""
         task = TaskContext.get()
         attempt = task.attemptNumber() if task else 0
         keys = [f"{step}.{batch}"]
@@ -112,7 +118,7 @@ class Faults:
 
 
 class FaultySource(QueenDataSource):
-    """Our source and sink with option ``faults``: the folder."""
+    """Queen's source and sink with the option ``faults``, which is the directory."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
@@ -136,7 +142,7 @@ class FaultySource(QueenDataSource):
 
 
 def faulty_queen(folder: Path) -> type[QueenDataSource]:
-    """The same in place of ours, for pipelines, which name their format themselves."""
+    """The same under Queen's format name, for pipelines, which set the format themselves."""
 
     class Source(FaultySource):
         def __init__(self, options: dict[str, str]) -> None:
@@ -150,7 +156,7 @@ def faulty_queen(folder: Path) -> type[QueenDataSource]:
 
 
 class FaultyStreamReader(QueueStreamReader):
-    """Has a step, and as many tasks for few messages as are allowed."""
+    """Adds a step, and uses as many tasks as possible for few messages."""
 
     def __init__(self, options: SourceOptions, schema: StructType, faults: Faults) -> None:
         super().__init__(options, schema)
@@ -175,7 +181,7 @@ class FaultyStreamReader(QueueStreamReader):
 
 
 class FaultyStreamWriter(QueueStreamWriter):
-    """Has steps around what it does."""
+    """Adds steps around each operation."""
 
     def __init__(self, options: SinkOptions, schema: StructType, faults: Faults) -> None:
         super().__init__(options, schema)
@@ -198,7 +204,7 @@ class FaultyStreamWriter(QueueStreamWriter):
 
 
 class FaultyWriter(QueueWriter):
-    """The same of single writes, whose number is their version."""
+    """The same for batch writes, whose number is their version."""
 
     def __init__(
         self, options: SinkOptions, schema: StructType, *, overwrite: bool, faults: Faults
@@ -222,7 +228,7 @@ class FaultyWriter(QueueWriter):
 
 
 def faulty_run_tasks(run_tasks: RunTasks, faults: Faults) -> RunTasks:
-    """The tasks of an archive with steps around what each writes."""
+    """The tasks of an archive with steps around each write."""
     batches = count()
 
     def run(spark: SparkSession, tasks: int, write: Write) -> list[DataFile]:
@@ -240,7 +246,7 @@ def faulty_run_tasks(run_tasks: RunTasks, faults: Faults) -> RunTasks:
 
 
 def faulty_read(read: Read, faults: Faults) -> Read:
-    """What a task of a rollup reads, with a step before."""
+    """The reads of a rollup's task, with a step before each."""
 
     def reached(
         dsn: str,
@@ -256,7 +262,7 @@ def faulty_read(read: Read, faults: Faults) -> Read:
 
 
 def faulty_store(store: Store, faults: Faults) -> Store:
-    """What a task of a rollup writes, with steps around."""
+    """The writes of a rollup's task, with steps around each."""
 
     def reached(dsn: str, grain: int, batches: Batches) -> Batches:
         faults.reach("storing", grain)

@@ -1,4 +1,4 @@
-"""Queues with many messages, each different, pushed as a server does it: by ``queen.push``."""
+"""Queues with many different messages, pushed with ``queen.push`` as a server does."""
 
 import json
 import random
@@ -21,7 +21,7 @@ select kind from queen.push(
 
 
 def make(dsn: str, queue: str, **options: object) -> None:
-    """A queue with these options, by the names of their columns."""
+    """Create a queue with these options, given by column names."""
     with psycopg.connect(dsn) as connection:
         connection.execute(
             "select queen.configure(%s, null, null, %s::jsonb, false, null, null)",
@@ -32,7 +32,7 @@ def make(dsn: str, queue: str, **options: object) -> None:
 def partition_ids(
     connection: psycopg.Connection[Any], queue: str, names: Sequence[str]
 ) -> dict[str, int]:
-    """Partitions, which are made if there are none."""
+    """The IDs of partitions, which are created if they are missing."""
     rows = connection.execute(
         "select partition_id from queen.partition_ids(%s, %s, %s::smallint[], true, null)"
         " order by ordinal",
@@ -44,7 +44,7 @@ def partition_ids(
 def push(
     connection: psycopg.Connection[Any], partitions: Sequence[int], payloads: Sequence[list[bytes]]
 ) -> None:
-    """One transaction, a segment a partition."""
+    """Push one transaction with one segment per partition."""
     bodies = [b"".join(each) for each in payloads]
     number = len(partitions)
     rows = connection.execute(
@@ -70,7 +70,10 @@ def fill(
     transactions: int = 20,
     start: int = 0,
 ) -> None:
-    """So many messages, evenly over partitions and transactions; ``start`` makes them others."""
+    """
+    Push `messages` messages, evenly over partitions and transactions. ``start`` changes their
+    content.
+    """
     each, rest = divmod(messages, partitions * transactions)
     assert not rest, "they do not come out even"
     names = [f"p{number}" for number in range(partitions)]
@@ -83,7 +86,7 @@ def fill(
 
 
 def push_against_each_other(dsn: str, queue: str, partition: str = "p0") -> None:
-    """The transaction with the lower number is the later one in the partition."""
+    """Push two transactions of which the one with the lower ID is later in the partition."""
     with psycopg.connect(dsn) as late, psycopg.connect(dsn) as early:
         lane = partition_ids(early, queue, [partition])[partition]
         early.commit()
@@ -95,7 +98,8 @@ def push_against_each_other(dsn: str, queue: str, partition: str = "p0") -> None
 
 class Producers:
     """
-    Connections that push to several partitions at a time, and so wait for each other's locks.
+    Connections that push to several partitions per transaction, so they wait for each other's
+    locks.
 
     Usage::
 
@@ -131,7 +135,7 @@ class Producers:
         self.finish()
 
     def finish(self) -> None:
-        """Wait until all is pushed."""
+        """Wait until all messages are pushed."""
         for thread in self._threads:
             thread.join()
         if self._errors:

@@ -1,4 +1,4 @@
-"""A queue's log, written and read by SQL: what pipelines are compared with."""
+"""A queue's log, written and read by SQL, with which pipelines are compared."""
 
 # pyright: basic
 import json
@@ -15,7 +15,7 @@ from tests.support.clock import INSTALL
 
 
 class Identity(NamedTuple):
-    """What a message is known by, wherever it went."""
+    """The fields that identify a message everywhere."""
 
     partition: str
     offset: int
@@ -29,6 +29,8 @@ def identity(partition: str, offset: int, payload: str | bytes) -> Identity:
 
 class Log:
     """
+    Writes and reads a queue's log.
+
     Usage::
 
         with Log(dsn, "orders") as log:
@@ -55,11 +57,11 @@ class Log:
         self.connection.close()
 
     def push(self, partition: str, values: Iterable[Any], *, ttl: float | None = None) -> None:
-        """One segment with these values as JSON."""
+        """Push one segment with these values as JSON."""
         self.push_all({partition: values}, ttl=ttl)
 
     def push_all(self, values: Mapping[str, Iterable[Any]], *, ttl: float | None = None) -> None:
-        """A segment a partition, in one transaction."""
+        """Push one segment per partition, in one transaction."""
         names = list(values)
         rows = call(
             self.connection, "partition_ids", [self.queue] * len(names), names, [0] * len(names),
@@ -76,7 +78,7 @@ class Log:
         assert all(answer["kind"] == "stored" for answer in answers)
 
     def fill(self, *, partitions: int = 3, segments: int = 10, messages: int = 20) -> None:
-        """Transactions that push to each partition."""
+        """Push several transactions to each partition."""
         for number in range(segments):
             self.push_all(
                 {
@@ -89,7 +91,7 @@ class Log:
             )
 
     def messages(self) -> list[Identity]:
-        """All there is in the log, in order of partition and offset."""
+        """All messages in the log, ordered by partition and offset."""
         rows = self.connection.execute(
             b"""
             select p.name, s.base_offset, s.message_count, s.body, s.ends
@@ -119,7 +121,7 @@ class Log:
         return cursor.fetchall() if cursor.description else []
 
     def stop_clock(self) -> None:
-        """From now on time stands, until it is moved."""
+        """Stop the clock until the test moves it."""
         psycopg.Cursor(self.connection).execute(INSTALL.encode())
 
     def advance(self, *, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """
-What a queue holds, and whether another holds the same.
+The content of a queue, and comparisons of two queues.
 
-It reads segments with its own eyes: nothing of what it judges is used here.
+This module reads segments without any code of the pipelines that it checks.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import psycopg
 
 Digests = dict[str, list[bytes]]
-"""By partition, in order of offset: the SHA-256 of payloads."""
+"""SHA-256 hashes of payloads by partition, in the order of offsets."""
 
 SEGMENTS = """
 select p.name, s.base_offset, s.message_count, s.body, s.ends
@@ -29,7 +29,9 @@ where q.name = %s and s.xid::text::bigint %% (2::bigint ^ 32)::bigint <> s.xmin:
 
 
 def digests(dsn: str, queue: str, *, first: int | None = 0) -> Digests:
-    """What there is. Offsets have no gap and begin at ``first``; None: anywhere."""
+    """
+    The hashes of a queue. Offsets must have no gaps and begin at ``first``, or anywhere if None.
+    """
     found: Digests = {}
     ends: dict[str, int] = {}
     with psycopg.connect(dsn) as connection, connection.cursor("segments", binary=True) as cursor:
@@ -47,7 +49,7 @@ def digests(dsn: str, queue: str, *, first: int | None = 0) -> Digests:
 
 
 def assert_same(expected: Digests, found: Digests) -> int:
-    """Nothing is lost, nothing doubled, and each partition is in order; answers how many."""
+    """Check that no message is lost, duplicated or out of order, and return their number."""
     total = sum(map(len, expected.values()))
     if expected == found:
         assert total > 0, "nothing of nothing proves nothing"
@@ -61,14 +63,16 @@ def assert_same(expected: Digests, found: Digests) -> int:
 
 
 def assert_beginning(expected: Digests, found: Digests) -> int:
-    """What is there is the beginning of each partition; answers how many messages are missing."""
+    """
+    Check that `found` has a prefix of each partition, and return the number of missing messages.
+    """
     for name, there in found.items():
         assert there == expected[name][: len(there)], f"{name} is not as it was"
     return sum(map(len, expected.values())) - sum(map(len, found.values()))
 
 
 def raised(dsn: str, queue: str) -> int:
-    """How many segments have a higher xid than the transaction that stored them."""
+    """The number of segments with a higher xid than the transaction that stored them."""
     with psycopg.connect(dsn) as connection:
         row = connection.execute(_RAISED, (queue,)).fetchone()
     assert row is not None

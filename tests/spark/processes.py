@@ -1,4 +1,4 @@
-"""Processes below one of ours, found in /proc, and the end of those that are ours."""
+"""Find descendants of a process in /proc, and end processes."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def wait(condition: Callable[[], bool], seconds: float, complaint: Callable[[], str]) -> None:
-    """Wait for what another process does, for a bounded time."""
+    """Wait for a condition in another process, up to a time limit."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -18,7 +18,7 @@ def wait(condition: Callable[[], bool], seconds: float, complaint: Callable[[], 
 
 
 def children(parent: int) -> list[int]:
-    """The pids whose parent this is."""
+    """The PIDs of the direct children."""
     return [
         int(entry.name)
         for entry in Path("/proc").iterdir()
@@ -27,7 +27,7 @@ def children(parent: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Children, and theirs, and so on."""
+    """The PIDs of all descendants."""
     found: list[int] = []
     for child in children(pid):
         found += [child, *descendants(child)]
@@ -35,7 +35,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def command(pid: int) -> str:
-    """How a process was started; empty when it is gone."""
+    """The command line of a process, or an empty string if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
     except (FileNotFoundError, ProcessLookupError):
@@ -43,12 +43,12 @@ def command(pid: int) -> str:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether it still runs: a zombie does not."""
+    """True if it still runs. A zombie does not."""
     return _stat(pid)[:1] not in ([], ["Z"], ["X"])
 
 
 def kill(pids: list[int], seconds: float = 30) -> None:
-    """End processes at once, and wait until they are gone."""
+    """Kill processes, and wait until they have ended."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -60,9 +60,9 @@ def kill(pids: list[int], seconds: float = 30) -> None:
 
 
 def _stat(pid: int) -> list[str]:
-    """State, parent and so on; empty when there is no such process."""
+    """The fields from the state on, or an empty list if the process has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return []
-    return text.rpartition(")")[2].split()  # The name before may hold anything.
+    return text.rpartition(")")[2].split()  # The name before it may contain any character.

@@ -1,4 +1,4 @@
-"""Counters, samples and a log of many hours, and what their history must be, computed by hand."""
+"""Counters, samples and a log of many hours, and their expected history, computed separately."""
 
 # pyright: basic
 
@@ -34,7 +34,7 @@ Key = tuple[datetime, int, int]
 
 class Database:
     """
-    A SQL prompt on the database of a test.
+    A SQL connection to the database of a test.
 
     Usage::
 
@@ -89,7 +89,7 @@ class Database:
         )
 
     async def rollups(self, grain: int) -> dict[Key, Row]:
-        """Rows of a grain, but not how much they had seen."""
+        """The rows of a grain, without the number of events that they include."""
         rows = await self.rows("select * from queen.rollups where grain_seconds = $1", grain)
         for row in rows:
             del row["xid"], row["grain_seconds"]
@@ -97,7 +97,7 @@ class Database:
 
 
 async def fill(engine: Engine, clock: Clock, database: Database, *, times: int = 40) -> None:
-    """Two queues, three groups and three processes over 26 hours, or as many times more."""
+    """Create two queues, three groups and three processes over 26 hours, or longer with `times`."""
     rng = random.Random(7)
     for queue, groups in (("orders", ("audit", "billing")), ("mails", (None,))):
         await push(engine, queue, 0)
@@ -122,7 +122,7 @@ async def fill(engine: Engine, clock: Clock, database: Database, *, times: int =
                     "wait_counts": [rng.randrange(1, 9) for _ in bins],
                     "processing_counts": [rng.randrange(1, 9) for _ in bins],
                 }
-                # The queue's own row; what it saw pushed is not what the log says.
+                # The row of the queue. Its count of pushes differs from the log on purpose.
                 own = {"queue_id": queue_id, "group_id": 0, "pushed": 1_000, "duplicates": 1}
                 await database.count(process, minute, row, own)
         await sample_once(database, rng, minute, groups)
@@ -140,7 +140,7 @@ async def sample_once(
 
 
 async def expected(database: Database, grain: int) -> dict[Key, Row]:
-    """The same in plain Python, each grain from the tables themselves."""
+    """The expected rows in plain Python, computed for each grain from the tables."""
 
     def period(at: datetime) -> datetime:
         return datetime.fromtimestamp(at.timestamp() // grain * grain, UTC)
@@ -185,6 +185,6 @@ async def expected(database: Database, grain: int) -> dict[Key, Row]:
 
 
 async def assert_rolled(database: Database) -> None:
-    """Every grain is what the tables say."""
+    """Check that every grain agrees with the tables."""
     for grain in (MINUTE, HOUR, DAY):
         assert await database.rollups(grain) == await expected(database, grain)

@@ -1,4 +1,4 @@
-"""The log of a queue is in the lake exactly once, whatever fails, before retention removes it."""
+"""Despite faults, the lake has each message of the log once before retention removes it."""
 
 # pyright: basic
 import threading
@@ -26,7 +26,7 @@ STEPS = ("planned", "written", "committed", "archived")
 
 
 class Crash(Exception):
-    """The driver dies here."""
+    """A simulated crash of the driver."""
 
 
 @pytest.fixture
@@ -37,14 +37,14 @@ def log(dsn: str) -> Iterator[Log]:
 
 @pytest.fixture
 def config(dsn: str, tmp_path: Path) -> Config:
-    """Of batches of 300 messages, so that there are several."""
+    """An archive with batches of 300 messages, so that there are several."""
     return Config(
         dsn=dsn, queue="orders", location=str(tmp_path / "lake"), tasks=2, max_messages=300
     )
 
 
 def archived(config: Config) -> list[Identity]:
-    """What somebody who is not us finds in the lake's files, each partition in the order found."""
+    """The messages in the lake's files, read without code of Queen, in file order per partition."""
     name = config.name or config.queue
     location = config.location
     with open_lake(config.dsn, name=name, format=config.format, location=location) as lake:
@@ -77,7 +77,7 @@ def figures(log: Log) -> dict[str, Any]:
 
 
 def retain(log: Log) -> int:
-    """Let everything become old, and retention remove what it may; how much is left."""
+    """Age all messages, run retention, and return the number of remaining messages."""
     log.advance(seconds=1_000)
     while not log.execute(
         "select is_over from queen.retain(1, (select id from queen.queues), 'age', 100, 1)"
@@ -110,7 +110,7 @@ def test_every_message_is_in_the_lake_once(
     assert archive.run(spark, config).rows == 0
 
 
-def test_the_table_has_every_column_as_it_was_pushed(
+def test_the_table_has_every_column_as_pushed(
     spark: SparkSession, log: Log, config: Config
 ) -> None:
     log.push("a", [{"n": 1}, "zwei", None])
@@ -130,7 +130,7 @@ def test_the_table_has_every_column_as_it_was_pushed(
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_driver_that_dies_after_any_step_loses_and_repeats_nothing(
+def test_a_driver_crash_after_any_step_loses_and_repeats_no_message(
     spark: SparkSession, log: Log, config: Config, step: str
 ) -> None:
     log.fill()
@@ -150,7 +150,7 @@ def test_a_driver_that_dies_after_any_step_loses_and_repeats_nothing(
 
 
 @pytest.mark.parametrize("is_written", [False, True])
-def test_a_task_that_fails_before_or_after_it_wrote_is_done_again(
+def test_a_task_that_fails_before_or_after_its_write_is_retried(
     spark: SparkSession,
     log: Log,
     config: Config,
@@ -179,7 +179,7 @@ def test_a_task_that_fails_before_or_after_it_wrote_is_done_again(
     assert archived(config) == log.messages()
 
 
-def test_two_drivers_at_once_archive_everything_once(
+def test_two_concurrent_drivers_archive_each_message_once(
     spark: SparkSession, log: Log, config: Config
 ) -> None:
     log.fill(segments=20)
@@ -201,7 +201,7 @@ def test_two_drivers_at_once_archive_everything_once(
     assert archived(config) == log.messages()
 
 
-def test_retention_removes_only_what_is_archived(
+def test_retention_removes_only_archived_messages(
     spark: SparkSession, dsn: str, config: Config
 ) -> None:
     with Log(dsn, "orders", retention_enabled=True, retention_seconds=60) as log:
@@ -218,9 +218,7 @@ def test_retention_removes_only_what_is_archived(
         assert left[-1] < left[0]
 
 
-def test_a_hold_that_was_given_up_is_made_again(
-    spark: SparkSession, log: Log, config: Config
-) -> None:
+def test_a_released_hold_is_created_again(spark: SparkSession, log: Log, config: Config) -> None:
     log.fill(segments=2)
     archive.run(spark, config)
     log.execute("select queen.unhold('orders', 'archive:orders')")
@@ -231,7 +229,7 @@ def test_a_hold_that_was_given_up_is_made_again(
     assert figures(log)["held"] == figures(log)["xid"]
 
 
-def test_what_a_transaction_has_not_committed_yet_comes_later(
+def test_uncommitted_messages_are_archived_later(
     spark: SparkSession, dsn: str, log: Log, config: Config
 ) -> None:
     log.fill(segments=2)
@@ -247,12 +245,10 @@ def test_what_a_transaction_has_not_committed_yet_comes_later(
     assert archived(config) == log.messages()
 
 
-def test_a_message_that_was_erased_is_left_out(
-    spark: SparkSession, log: Log, config: Config
-) -> None:
+def test_an_erased_message_is_left_out(spark: SparkSession, log: Log, config: Config) -> None:
     for number in range(4):
         log.push("a", [number])
-    # As redaction leaves it.
+    # The state after a redaction.
     log.execute("update queen.segments set expires_at = '-infinity' where base_offset = 2")
     archive.run(spark, config)
 
@@ -261,7 +257,7 @@ def test_a_message_that_was_erased_is_left_out(
     assert sorted(found) == [0, 1, 3]
 
 
-def test_a_queue_made_anew_is_not_the_one_that_was_archived(
+def test_a_recreated_queue_is_not_the_archived_one(
     spark: SparkSession, dsn: str, log: Log, config: Config
 ) -> None:
     log.fill(segments=1)
@@ -274,7 +270,7 @@ def test_a_queue_made_anew_is_not_the_one_that_was_archived(
         archive.run(spark, config)
 
 
-def test_a_ledger_that_was_made_anew_does_not_pass_for_the_lakes(
+def test_a_recreated_ledger_does_not_match_the_lake(
     spark: SparkSession, log: Log, config: Config
 ) -> None:
     log.fill()
@@ -298,7 +294,9 @@ def test_an_archive_stays_in_its_lake(
         archive.run(spark, other)
 
 
-def test_postgresql_that_restarts_stops_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_restart_of_postgresql_does_not_stop_the_archive(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     with Postgres() as postgres:
         dsn = migrated(postgres)
         config = Config(dsn=dsn, queue="orders", location=str(tmp_path), tasks=2, max_messages=300)

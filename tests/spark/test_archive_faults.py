@@ -1,4 +1,4 @@
-"""On a cluster, whatever fails: the log is in the lake exactly once."""
+"""On a cluster with faults, the lake has each message of the log once."""
 
 # pyright: basic
 from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +42,10 @@ def config(dsn: str, tmp_path: Path) -> Config:
 
 
 def config_of(dsn: str, folder: Path) -> Config:
-    """Of batches of 30,000, for a transaction has 10,000 and the one that is over is in."""
+    """
+    An archive with batches of 30,000: a transaction has 10,000, and the last one may exceed the
+    limit.
+    """
     location = str(folder / "lake")
     return Config(dsn=dsn, queue="orders", location=location, tasks=4, max_messages=25_000)
 
@@ -55,12 +58,12 @@ def drive(
 
 
 def fill(log: Log, messages: int) -> None:
-    """In transactions of 10,000, over five partitions."""
+    """Push transactions of 10,000 messages over five partitions."""
     log.fill(partitions=5, segments=messages // 10_000, messages=2_000)
 
 
 def at_each_step(driver: Driver, act: Callable[[str], object]) -> list[str]:
-    """Do something whenever it waits in a step, until it is idle; the steps."""
+    """Run an action in each step until the driver is idle, and return the steps."""
     driver.until("started")
     steps: list[str] = []
     while "idle" not in steps:
@@ -71,7 +74,7 @@ def at_each_step(driver: Driver, act: Callable[[str], object]) -> list[str]:
 
 
 def attempts(faults: Faults, step: str) -> list[int]:
-    """The attempts of a task that came to a step, as `wrote.1.0`, in order."""
+    """The attempts of a task that reached a step, such as `wrote.1.0`, in order."""
     name, batch, task = step.split(".")
     events = faults.events(name, int(batch))
     return [each["attempt"] for each in events if each["task"] == int(task)]
@@ -81,7 +84,7 @@ def attempts(faults: Faults, step: str) -> list[int]:
     "step",
     [pytest.param(each, marks=() if each == "written" else pytest.mark.slow) for each in STEPS],
 )
-def test_a_driver_that_is_killed_after_a_step_loses_and_repeats_nothing(
+def test_a_driver_killed_after_a_step_loses_and_repeats_no_message(
     cluster: Cluster, log: Log, config: Config, faults: Faults, step: str
 ) -> None:
     fill(log, 60_000)
@@ -95,7 +98,7 @@ def test_a_driver_that_is_killed_after_a_step_loses_and_repeats_nothing(
 
 
 @pytest.mark.slow
-def test_tasks_that_fail_and_executors_that_are_killed_are_made_good(
+def test_failed_tasks_and_killed_executors_are_recovered(
     cluster: Cluster, log: Log, config: Config, faults: Faults
 ) -> None:
     fill(log, 120_000)
@@ -115,7 +118,7 @@ def test_tasks_that_fail_and_executors_that_are_killed_are_made_good(
 
 
 @pytest.mark.slow
-def test_a_million_messages_are_archived_though_executors_are_killed(
+def test_a_million_messages_are_archived_while_executors_are_killed(
     cluster: Cluster, log: Log, config: Config, faults: Faults
 ) -> None:
     fill(log, 1_000_000)
@@ -145,11 +148,11 @@ def test_a_million_messages_are_archived_without_faults(
 
 
 @pytest.mark.slow
-def test_of_two_attempts_that_wrote_one_counts(
+def test_one_of_two_attempts_that_wrote_counts(
     cluster: Cluster, log: Log, config: Config, faults: Faults
 ) -> None:
     fill(log, 60_000)
-    faults.hold("wrote.0.1")  # The first attempt alone: it is slow, and never let go.
+    faults.hold("wrote.0.1")  # Only the first attempt, which is slow and is never released.
     with drive(cluster, config, faults, SPECULATIVE) as driver:
         assert driver.answer(300)["rows"] == 60_000
 
@@ -158,7 +161,7 @@ def test_of_two_attempts_that_wrote_one_counts(
 
 
 @pytest.mark.slow
-def test_two_drivers_of_a_cluster_at_once_archive_everything_once(
+def test_two_concurrent_drivers_of_a_cluster_archive_each_message_once(
     cluster: Cluster, log: Log, config: Config, faults: Faults
 ) -> None:
     fill(log, 300_000)
@@ -183,7 +186,7 @@ def test_two_drivers_of_a_cluster_at_once_archive_everything_once(
 
 
 @pytest.mark.slow
-def test_postgresql_that_crashes_at_any_step_stops_nothing(
+def test_crashes_of_postgresql_at_any_step_do_not_stop_the_archive(
     cluster: Cluster, tmp_path: Path, faults: Faults
 ) -> None:
     with Postgres() as server:
@@ -206,7 +209,7 @@ def test_postgresql_that_crashes_at_any_step_stops_nothing(
 
 
 @pytest.mark.slow
-def test_retention_that_races_the_archive_removes_only_what_is_archived(
+def test_retention_that_races_the_archive_removes_only_archived_messages(
     cluster: Cluster, dsn: str, config: Config, faults: Faults
 ) -> None:
     with Log(dsn, "orders", retention_enabled=True, retention_seconds=60) as log:
@@ -225,7 +228,7 @@ def test_retention_that_races_the_archive_removes_only_what_is_archived(
 
 
 @pytest.mark.slow
-def test_a_lake_is_compacted_though_an_executor_is_killed(
+def test_a_lake_is_compacted_while_an_executor_is_killed(
     cluster: Cluster, log: Log, config: Config, faults: Faults
 ) -> None:
     fill(log, 90_000)

@@ -1,4 +1,4 @@
-"""The cluster that the other tests stand on is a real one: executors are processes, and die."""
+"""The test cluster is a real one: its executors are processes that can be killed."""
 
 # pyright: basic
 
@@ -16,7 +16,7 @@ TOTAL = sum(range(100_000))
 
 
 def running(folder: Path) -> int:
-    """How many tasks have begun."""
+    """The number of tasks that have begun."""
     return len(list(folder.iterdir()))
 
 
@@ -34,7 +34,7 @@ def test_a_job_runs_on_two_executors(cluster: Cluster, tmp_path: Path) -> None:
         assert driver.wait() == 0
 
 
-def test_a_job_survives_the_death_of_an_executor(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_job_survives_a_killed_executor(cluster: Cluster, tmp_path: Path) -> None:
     with Driver(*HOSTS, cluster.url, str(tmp_path), confs=cluster.confs) as driver:
         driver.until("started")
         killed = cluster.wait_for_executors(2)[0]
@@ -51,7 +51,7 @@ def test_a_job_survives_the_death_of_an_executor(cluster: Cluster, tmp_path: Pat
         assert killed not in cluster.executors()
 
 
-def test_a_driver_that_is_killed_leaves_nothing_behind(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_killed_driver_leaves_no_process(cluster: Cluster, tmp_path: Path) -> None:
     with Driver(*HOSTS, cluster.url, str(tmp_path), confs=cluster.confs) as driver:
         driver.until("started")
         below = processes.descendants(driver.pid)
@@ -60,11 +60,11 @@ def test_a_driver_that_is_killed_leaves_nothing_behind(cluster: Cluster, tmp_pat
 
         assert below  # The JVM.
         assert not any(processes.is_alive(pid) for pid in below)
-        # The master sees the connection go, and takes the executors back for the next driver.
+        # The master notices the closed connection, and frees the executors for the next driver.
         processes.wait(lambda: not cluster.executors(), 60, lambda: cluster.logs)
 
 
-def test_a_session_in_this_process_has_our_package_in_its_tasks(spark: SparkSession) -> None:
+def test_a_session_in_this_process_has_queen_in_its_tasks(spark: SparkSession) -> None:
     def name(_: int) -> tuple[str, str]:
         import queen
 

@@ -1,4 +1,4 @@
-"""Windows and replays on the cluster: the same results when its executors are killed."""
+"""Windows and replays on the cluster have the same results when executors are killed."""
 
 # pyright: basic
 
@@ -40,7 +40,7 @@ SPECULATION = {
 
 
 def batches_of(count: int) -> list[list[Event]]:
-    """Events whose time goes on, a minute each batch, and two that end what is open."""
+    """Events that advance by a minute per batch, and two that close the open windows."""
     each = count // (BATCHES * len(PEOPLE))
     found = [
         [
@@ -54,7 +54,7 @@ def batches_of(count: int) -> list[list[Event]]:
 
 
 def push_all(dsn: str, batches: Iterable[list[Event]]) -> None:
-    """A transaction each."""
+    """Push one transaction per batch."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         for batch in batches:
             by: dict[str, list[bytes]] = {}
@@ -67,7 +67,7 @@ def push_all(dsn: str, batches: Iterable[list[Event]]) -> None:
 
 
 def whole(batches: Iterable[list[Event]]) -> list[windowing.Result]:
-    """All windows that are over when the last event is in."""
+    """All windows that are closed after the last event."""
     events = [event for batch in batches for event in batch if event.who != "end"]
     return windowing.tumbling(events, 60)
 
@@ -81,9 +81,9 @@ def driver_of(
 
 
 def kill_at(cluster: Cluster, faults: Faults, step: str, driver: Driver) -> int:
-    """Kill the executor that is held there; answers its pid."""
+    """Kill the executor that is held there, and return its PID."""
     pid = kill_executor_at(cluster, faults, step, driver)
-    # What it had shuffled is gone with it, so the whole stage is repeated, from attempt 0 on.
+    # Its shuffled data is lost with it, so Spark repeats the whole stage from attempt 0.
     faults.release(step)
     return pid
 
@@ -94,7 +94,7 @@ def replay_of(dsn: str, **changes: object) -> replay.Config:
 
 
 def replayed(dsn: str) -> int:
-    """What is in the queue is what was in the other; how many messages."""
+    """Check that the queue has the messages of the other one, and return their number."""
     return oracle.assert_same(oracle.digests(dsn, "orders"), oracle.digests(dsn, "again"))
 
 
@@ -106,7 +106,7 @@ def fail_and_kill(
     failing: Sequence[str],
     killing: str,
 ) -> None:
-    """A run in which tasks raise and an executor is killed, and each is made good by an attempt."""
+    """Run with failing tasks and a killed executor, all of which are retried."""
     for step in failing:
         faults.fail(step)
     faults.hold(killing)
@@ -120,7 +120,7 @@ def fail_and_kill(
         assert [each["attempt"] for each in events if each["task"] == int(task)] == [0, 1], step
 
 
-def test_a_window_whose_tasks_fail_and_whose_executor_is_killed(
+def test_a_window_survives_failed_tasks_and_a_killed_executor(
     cluster: Cluster, dsn: str, tmp_path: Path, faults: Faults
 ) -> None:
     windowing.make(dsn)
@@ -134,7 +134,7 @@ def test_a_window_whose_tasks_fail_and_whose_executor_is_killed(
     assert results(dsn) == WHOLE
 
 
-def test_a_replay_whose_tasks_fail_and_whose_executor_is_killed(
+def test_a_replay_survives_failed_tasks_and_a_killed_executor(
     cluster: Cluster, dsn: str, faults: Faults
 ) -> None:
     with Log(dsn, "orders") as log:
@@ -177,7 +177,7 @@ def test_windows_over_a_million_events(
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("kills", [(), ("staged.1.0", "writing.2.1")])  # Of some five pieces.
+@pytest.mark.parametrize("kills", [(), ("staged.1.0", "writing.2.1")])  # About five pieces.
 def test_a_replay_of_a_million_messages(
     cluster: Cluster,
     dsn: str,
@@ -203,14 +203,14 @@ def test_a_replay_of_a_million_messages(
 
 
 @pytest.mark.slow
-def test_of_two_attempts_of_a_windows_task_one_counts(
+def test_one_of_two_attempts_of_a_window_task_counts(
     cluster: Cluster, dsn: str, tmp_path: Path, faults: Faults
 ) -> None:
     windowing.make(dsn)
     batches = batches_of(5_000)
     push_all(dsn, batches)
     config = declared(dsn, tmp_path, max_messages_per_trigger=1_000)
-    faults.hold("staged.2.1")  # The first attempt alone: it is slow, and never let go.
+    faults.hold("staged.2.1")  # Only the first attempt, which is slow and is never released.
     with driver_of(cluster, config, faults, **SPECULATION) as driver:
         assert driver.answer(ANSWER_SECONDS)["failure"] == ""
 
@@ -220,7 +220,7 @@ def test_of_two_attempts_of_a_windows_task_one_counts(
 
 
 @pytest.mark.slow
-def test_of_two_attempts_of_a_replays_task_one_counts(
+def test_one_of_two_attempts_of_a_replay_task_counts(
     cluster: Cluster, dsn: str, faults: Faults
 ) -> None:
     filling.make(dsn, "orders")
@@ -237,7 +237,7 @@ def test_of_two_attempts_of_a_replays_task_one_counts(
 
 
 @pytest.mark.slow
-def test_a_window_goes_on_after_postgresql_has_crashed(
+def test_a_window_continues_after_a_crash_of_postgresql(
     cluster: Cluster, tmp_path: Path, faults: Faults
 ) -> None:
     with ExitStack() as stack:
@@ -262,15 +262,16 @@ def test_a_window_goes_on_after_postgresql_has_crashed(
         with driver_of(cluster, config, faults) as driver:
             failures.append(driver.answer(ANSWER_SECONDS)["failure"])
 
-        # What was staged is gone, and said so; what was published is there, and it goes on.
-        assert "lost the staged rows" in failures[0]
+        # Staged rows were lost, which is reported. Published rows are stored, and the window
+        # continues.
+        assert "lost what tasks had staged" in failures[0]
         assert failures[1:] == ["", ""]
         assert published(dsn) >= BATCHES
         assert results(dsn) == whole(batches)
 
 
 @pytest.mark.slow
-def test_what_retention_takes_before_a_window_comes_there_is_an_error(
+def test_messages_removed_before_a_window_reads_them_are_an_error(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:
     windowing.make(dsn)

@@ -1,4 +1,4 @@
-"""`queen pipeline` runs a pipeline in a session of its own, and says how it went."""
+"""`queen pipeline` runs a pipeline in its own session, and reports the result."""
 
 # pyright: basic
 
@@ -43,7 +43,7 @@ def command(dsn: str, tmp_path: Path) -> list[str]:
 
 @contextmanager
 def started(command: list[str], dsn: str) -> Iterator[subprocess.Popen[str]]:
-    """The command, ended with the block, and what it started too."""
+    """Run the command, and end it with its children at the end of the block."""
     inherited = {
         name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ
     }
@@ -89,7 +89,7 @@ async def test_a_pipeline_runs_to_its_end_and_is_listed(
     assert (row.lag_messages, row.error) == (0, None)
 
 
-async def test_a_pipeline_that_is_told_to_stop_ends_well(
+async def test_a_pipeline_that_is_signalled_to_stop_ends_successfully(
     dsn: str, engine: Engine, command: list[str]
 ) -> None:
     await push(engine, "orders", *range(30))
@@ -109,7 +109,7 @@ async def test_a_pipeline_that_is_told_to_stop_ends_well(
     assert (row.state, row.error) == ("stopped", None)
 
 
-async def test_what_a_source_refuses_is_a_sentence_and_an_exit_code(
+async def test_an_error_of_a_source_is_one_sentence_and_an_exit_code(
     dsn: str, command: list[str]
 ) -> None:
     with started(command, dsn) as process:
@@ -123,7 +123,7 @@ async def test_what_a_source_refuses_is_a_sentence_and_an_exit_code(
     assert row.error == "QueueNotFound: there is no queue orders"
 
 
-def test_without_java_it_says_so(dsn: str, command: list[str], tmp_path: Path) -> None:
+def test_without_java_the_command_reports_it(dsn: str, command: list[str], tmp_path: Path) -> None:
     ended = subprocess.run(
         command,
         env={"PATH": str(tmp_path), "PYTHONPATH": str(ROOT / "src"), "DATABASE_URL": dsn},

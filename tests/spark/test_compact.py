@@ -1,4 +1,4 @@
-"""Compaction changes files, never messages."""
+"""Compaction changes files, but never messages."""
 
 # pyright: basic
 import os
@@ -61,7 +61,7 @@ def test_small_files_of_a_day_become_one_with_the_same_rows(
         assert archived(config) == log.messages()
 
 
-def test_old_snapshots_and_what_only_they_need_go(
+def test_old_snapshots_and_their_unshared_files_are_removed(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:
     config = config_of(dsn, tmp_path)
@@ -85,7 +85,7 @@ def test_old_snapshots_and_what_only_they_need_go(
         assert archived(config) == log.messages()
 
 
-def test_compaction_beside_an_archive_loses_and_repeats_nothing(
+def test_compaction_beside_an_archive_loses_and_repeats_no_message(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:
     config = config_of(dsn, tmp_path)
@@ -117,12 +117,12 @@ def test_compaction_beside_an_archive_loses_and_repeats_nothing(
         assert sorted(set(archived(config))) == archived(config) == log.messages()
 
 
-def test_an_archive_that_is_not_there_is_not_compacted(spark: SparkSession, dsn: str) -> None:
+def test_a_missing_archive_is_not_compacted(spark: SparkSession, dsn: str) -> None:
     with pytest.raises(errors.NotFound):
         compact_all(spark, dsn)
 
 
-def test_neighbours_of_a_day_are_put_together_up_to_the_size_wanted() -> None:
+def test_neighbouring_files_of_a_day_are_merged_up_to_the_target_size() -> None:
     day = date(2026, 11, 15)
     sizes = [30, 30, 30, 30, 90, 10, 20, 60, 5]
 
@@ -131,7 +131,7 @@ def test_neighbours_of_a_day_are_put_together_up_to_the_size_wanted() -> None:
     assert [[file.bytes for file in group] for group in groups] == [[30, 30, 30], [10, 20]]
 
 
-def test_files_of_two_days_are_never_put_together() -> None:
+def test_files_of_two_days_are_never_merged() -> None:
     day = date(2026, 11, 15)
     found = [_file(day + timedelta(days=at % 2), at, 10) for at in range(6)]
 
@@ -140,7 +140,7 @@ def test_files_of_two_days_are_never_put_together() -> None:
     assert [[file.path for file in group] for group in groups] == [["0", "2", "4"], ["1", "3", "5"]]
 
 
-def test_no_more_files_are_replaced_at_a_time_than_wanted() -> None:
+def test_the_number_of_files_replaced_at_a_time_is_bounded() -> None:
     day = date(2026, 11, 15)
     found = [_file(day, at, 30) for at in range(9)]
 

@@ -1,4 +1,4 @@
-"""The example in the cells of a notebook runs from the top to the bottom."""
+"""The notebook example runs from top to bottom."""
 
 import shlex
 import subprocess
@@ -12,7 +12,7 @@ from tests.spark.place import arguments, quick
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spark" / "orders.py"
 
 
-def test_the_example_reads_draws_and_writes_back(dsn: str, tmp_path: Path) -> None:
+def test_the_example_reads_plots_and_writes_back(dsn: str, tmp_path: Path) -> None:
     make(dsn, "orders")
     make(dsn, "revenue")
 

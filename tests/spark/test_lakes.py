@@ -1,4 +1,4 @@
-"""A lake takes a batch in once, whoever tries and however often."""
+"""A lake commits a batch once, for any number of writers and attempts."""
 
 # pyright: basic
 import os
@@ -50,7 +50,7 @@ def make_lake(dsn: str, folder: Path, format: str) -> Lake:
 
 
 def rows(first: int, count: int, *, begin: datetime = BEGIN) -> pa.RecordBatch:
-    """Messages a second apart."""
+    """Messages one second apart."""
     texts = [f"m{number}" for number in range(first, first + count)]
     columns = {
         "queue": ["orders"] * count,
@@ -79,7 +79,7 @@ def archive(lake: Lake, number: int, *, token: int = 7, count: int = 100) -> Bat
 
 
 def offsets(files: Sequence[DataFile]) -> list[int]:
-    """Read by somebody else."""
+    """The offsets, read without code of Queen."""
     if not files:
         return []
     paths = [file.path for file in files]
@@ -88,7 +88,7 @@ def offsets(files: Sequence[DataFile]) -> list[int]:
         return [row[0] for row in connection.execute(query, [paths]).fetchall()]
 
 
-def test_a_batch_that_was_committed_is_there_with_its_number(lake: Lake) -> None:
+def test_a_committed_batch_is_stored_with_its_number(lake: Lake) -> None:
     assert lake.last() is None
 
     batch = archive(lake, 1)
@@ -98,7 +98,7 @@ def test_a_batch_that_was_committed_is_there_with_its_number(lake: Lake) -> None
     assert offsets(lake.files()) == list(range(100))
 
 
-def test_files_hold_the_messages_of_one_day_each(lake: Lake) -> None:
+def test_each_file_has_the_messages_of_one_day(lake: Lake) -> None:
     archive(lake, 1)
 
     assert [(file.day.isoformat(), file.messages) for file in lake.files()] == [
@@ -107,7 +107,7 @@ def test_files_hold_the_messages_of_one_day_each(lake: Lake) -> None:
     ]
 
 
-def test_a_batch_that_is_there_is_not_taken_in_again_and_the_new_files_go(lake: Lake) -> None:
+def test_a_committed_batch_is_not_committed_again_and_its_new_files_are_removed(lake: Lake) -> None:
     first = archive(lake, 1)
     files = write(lake, "0000000001-00000", 0, 100)
 
@@ -126,7 +126,7 @@ def test_a_batch_without_messages_counts_too(lake: Lake) -> None:
     assert sorted(offsets(lake.files())) == list(range(100, 200))
 
 
-def test_a_lake_that_has_another_batch_is_not_written_to(lake: Lake) -> None:
+def test_a_lake_with_another_batch_is_not_written_to(lake: Lake) -> None:
     archive(lake, 1, token=7)
     archive(lake, 2, token=8)
     before = lake.files()
@@ -138,7 +138,7 @@ def test_a_lake_that_has_another_batch_is_not_written_to(lake: Lake) -> None:
     assert lake.files() == before
 
 
-def test_of_two_commits_at_once_one_is_in(lake: Lake, dsn: str) -> None:
+def test_one_of_two_concurrent_commits_succeeds(lake: Lake, dsn: str) -> None:
     others = [
         open_lake(dsn, name="orders", format=_format(lake), location=lake.place.location)
         for _ in range(4)
@@ -173,7 +173,7 @@ def _format(lake: Lake) -> str:
     return type(lake).__name__.removesuffix("Lake").lower()
 
 
-def test_an_answer_that_never_came_is_found_out_by_reading(
+def test_after_a_lost_response_the_commit_is_detected_by_reading(
     iceberg: IcebergLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit_table = iceberg._catalog.commit_table
@@ -214,7 +214,7 @@ def test_files_are_replaced_in_one_step_and_the_number_stays(
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_files_that_somebody_else_replaced_are_left_alone(
+def test_files_that_another_process_replaced_stay_unchanged(
     dsn: str, tmp_path: Path, format: str
 ) -> None:
     with make_lake(dsn, tmp_path, format) as lake:
@@ -231,10 +231,13 @@ def test_files_that_somebody_else_replaced_are_left_alone(
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_of_two_that_replace_the_same_files_at_once_one_does(
+def test_one_of_two_concurrent_replacements_of_the_same_files_succeeds(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
-    """A format that tried again by itself would take both in: it finds no conflict in them."""
+    """
+    A table format with automatic retries would accept both, because it finds no conflict between
+    them.
+    """
     with make_lake(dsn, tmp_path, format) as ours, make_lake(dsn, tmp_path, format) as theirs:
         archive(ours, 1)
         old = ours.files()[:1]
@@ -242,7 +245,7 @@ def test_of_two_that_replace_the_same_files_at_once_one_does(
         exchange = ours.exchange
 
         def overtaken(*arguments: Any) -> None:  # noqa: ANN401
-            """What is there has been read; before it is replaced, somebody else does it."""
+            """Another process replaces the files after they were read."""
             monkeypatch.setattr(ours, "exchange", exchange)
             assert theirs.replace(old, first)
             exchange(*arguments)
@@ -255,7 +258,7 @@ def test_of_two_that_replace_the_same_files_at_once_one_does(
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_a_commit_is_made_for_the_state_that_was_read_and_for_no_later_one(
+def test_a_commit_applies_only_to_the_state_that_was_read(
     dsn: str, tmp_path: Path, format: str
 ) -> None:
     with make_lake(dsn, tmp_path, format) as lake:
@@ -276,7 +279,7 @@ def test_a_commit_is_made_for_the_state_that_was_read_and_for_no_later_one(
         assert sorted(offsets(lake.files())) == list(range(100))
 
 
-def test_expiry_of_snapshots_keeps_the_number(iceberg: IcebergLake) -> None:
+def test_expiring_snapshots_keeps_the_number(iceberg: IcebergLake) -> None:
     batches = [archive(iceberg, number) for number in range(1, 6)]
     time.sleep(0.002)  # A snapshot's age is counted in milliseconds.
 
@@ -288,7 +291,7 @@ def test_expiry_of_snapshots_keeps_the_number(iceberg: IcebergLake) -> None:
     assert len(iceberg.load().snapshots()) == 2
 
 
-def test_only_files_that_nothing_needs_and_that_are_old_are_removed(lake: Lake) -> None:
+def test_only_old_unreferenced_files_are_removed(lake: Lake) -> None:
     batch = archive(lake, 1)
     orphan = write(lake, "0000000002-00000", 0, 10)
     young = write(lake, "0000000002-00001", 0, 10)
@@ -297,7 +300,7 @@ def test_only_files_that_nothing_needs_and_that_are_old_are_removed(lake: Lake) 
         if path.is_file() and path.name not in Path(young[0].path).name:
             os.utime(path, (day_ago, day_ago))
 
-    # Plain Parquet goes by folders of drivers: the young file keeps the old one.
+    # Plain Parquet removes whole driver directories, so the young file keeps the old one.
     removed = lake.remove_orphans(3_600)
 
     assert lake.last() == batch
@@ -307,7 +310,7 @@ def test_only_files_that_nothing_needs_and_that_are_old_are_removed(lake: Lake) 
     assert removed == (0 if _format(lake) == "parquet" else 1)
 
 
-def test_a_folder_that_was_just_made_is_not_old(dsn: str, tmp_path: Path) -> None:
+def test_a_new_directory_is_not_old(dsn: str, tmp_path: Path) -> None:
     lake = open_lake(dsn, name="orders", format="parquet", location=str(tmp_path), make=True)
     young, old = tmp_path / "_batch=1-young", tmp_path / "_batch=1-old"
     for folder in (young, old):
@@ -319,7 +322,7 @@ def test_a_folder_that_was_just_made_is_not_old(dsn: str, tmp_path: Path) -> Non
     assert (young.exists(), old.exists()) == (True, False)
 
 
-def test_an_expired_snapshot_gives_its_files_back(iceberg: IcebergLake) -> None:
+def test_an_expired_snapshot_frees_its_files(iceberg: IcebergLake) -> None:
     for number in range(1, 4):
         archive(iceberg, number)
     old = iceberg.files()
@@ -341,7 +344,7 @@ def test_an_expired_snapshot_gives_its_files_back(iceberg: IcebergLake) -> None:
     assert iceberg.load().scan().to_arrow().num_rows == 120
 
 
-def test_the_table_is_read_by_others_as_it_was_written(iceberg: IcebergLake) -> None:
+def test_other_readers_read_the_table_as_written(iceberg: IcebergLake) -> None:
     archive(iceberg, 1)
     archive(iceberg, 2)
 
@@ -354,9 +357,7 @@ def test_the_table_is_read_by_others_as_it_was_written(iceberg: IcebergLake) -> 
     assert len(list(day.plan_files())) == 2
 
 
-async def test_the_role_of_pipelines_may_archive(
-    dsn: str, postgres: Server, tmp_path: Path
-) -> None:
+async def test_the_pipeline_role_may_archive(dsn: str, postgres: Server, tmp_path: Path) -> None:
     await make_roles(dsn)
     name = f"archiver_{uuid4().hex}"
     postgres.execute(f"create role {name} login in role queen_pipeline")
@@ -375,31 +376,31 @@ async def test_the_role_of_pipelines_may_archive(
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_lake_is_made_by_an_archive_alone(dsn: str, tmp_path: Path, format: str) -> None:
+def test_only_an_archive_creates_a_lake(dsn: str, tmp_path: Path, format: str) -> None:
     with pytest.raises(errors.NotFound):
         open_lake(dsn, name="orders", format=format, location=str(tmp_path / "lake"))
 
     assert not (tmp_path / "lake").exists()
 
 
-def test_plain_parquet_is_refused_where_folders_cannot_be_renamed(dsn: str) -> None:
+def test_plain_parquet_is_rejected_where_directories_cannot_be_renamed(dsn: str) -> None:
     with pytest.raises(errors.InvalidOption, match="format iceberg"):
         open_lake(dsn, name="orders", format="parquet", location="s3://bucket/orders")
 
 
-def test_a_table_that_lies_elsewhere_is_refused(iceberg: IcebergLake, dsn: str) -> None:
+def test_a_table_in_another_location_is_rejected(iceberg: IcebergLake, dsn: str) -> None:
     with pytest.raises(errors.InvalidOption, match="already"):
         IcebergLake(dsn, "orders", iceberg.place.location + "-other")
 
 
-def test_a_table_is_not_made_among_files_of_something_else(iceberg: IcebergLake, dsn: str) -> None:
+def test_a_table_is_not_created_among_foreign_files(iceberg: IcebergLake, dsn: str) -> None:
     archive(iceberg, 1)
 
     with pytest.raises(errors.InvalidOption, match="something else"):
         IcebergLake(dsn, "others", iceberg.place.location, make=True)
 
 
-def test_an_attempt_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_failed_attempt_leaves_no_files(tmp_path: Path) -> None:
     def attempt() -> None:
         with DayFiles(str(tmp_path), "0-0") as files:
             files.write(rows(0, 100))

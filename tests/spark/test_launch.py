@@ -1,4 +1,4 @@
-"""Every kind of pipeline runs by its name, with options as people write them, and reports."""
+"""Every kind of pipeline runs by its name, with options as users write them, and reports."""
 
 # pyright: basic
 
@@ -17,7 +17,7 @@ from tests.engine.helpers import push
 
 
 def ran(spark: SparkSession, dsn: str, kind: str, **given: str) -> tuple[Any, Pipeline]:
-    """One run as the command does it: what it answered, and its row."""
+    """Run a pipeline as the command does, and return its result and its row."""
     job = launch.job(kind)
     config = launch.configured(job, given, dsn=dsn)
     name = launch.name_of(job, config)
@@ -28,7 +28,7 @@ def ran(spark: SparkSession, dsn: str, kind: str, **given: str) -> tuple[Any, Pi
     return done, row
 
 
-async def test_what_is_pushed_goes_to_a_lake_and_back(
+async def test_pushed_messages_go_to_a_lake_and_back(
     dsn: str, engine: Engine, spark: SparkSession, tmp_path: Path
 ) -> None:
     await push(engine, "orders", *range(40), partition="a")
@@ -50,9 +50,7 @@ async def test_what_is_pushed_goes_to_a_lake_and_back(
     assert (replay.queues, replay.target, replay.rows_total) == (["orders"], "again", 40)
 
 
-async def test_the_history_is_brought_up_to_now(
-    dsn: str, engine: Engine, spark: SparkSession
-) -> None:
+async def test_the_history_is_updated_to_now(dsn: str, engine: Engine, spark: SparkSession) -> None:
     await push(engine, "orders", *range(40))
 
     done, row = ran(spark, dsn, "rollup", tasks="2")
@@ -63,7 +61,7 @@ async def test_the_history_is_brought_up_to_now(
 
 
 @pytest.mark.parametrize("kind", launch.MODULES)
-def test_every_kind_is_there_and_tells_its_options(kind: str) -> None:
+def test_every_kind_is_listed_with_its_options(kind: str) -> None:
     job = launch.job(kind)
 
     found = launch.options(job)

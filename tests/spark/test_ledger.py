@@ -1,4 +1,4 @@
-"""The ledger of archives: planned before any work, moved once, and the hold with it."""
+"""The ledger of archives: batches are planned before any work, and committed once with the hold."""
 
 # pyright: basic
 from collections.abc import Iterator
@@ -58,11 +58,11 @@ def test_a_batch_is_planned_once_and_its_position_moves_once(ledger: Ledger, log
     assert second.token != plan.token
 
 
-def test_nothing_is_planned_beyond_transactions_that_are_open(ledger: Ledger) -> None:
+def test_open_transactions_limit_the_plan(ledger: Ledger) -> None:
     assert ledger.plan("orders", horizon(ledger) + 100) is None
 
 
-def test_an_archive_that_is_given_up_holds_nothing(ledger: Ledger, log: Log) -> None:
+def test_a_dropped_archive_holds_no_messages(ledger: Ledger, log: Log) -> None:
     archive(ledger, ledger.plan("orders", horizon(ledger)))
 
     assert ledger.call("drop_archive", "orders") == [{"is_dropped": True}]
@@ -74,14 +74,14 @@ def test_an_archive_that_is_given_up_holds_nothing(ledger: Ledger, log: Log) -> 
 
 
 @pytest.mark.parametrize("location", ["/lake", "/lake/eu", "/"])
-def test_two_archives_never_share_a_folder(ledger: Ledger, location: str) -> None:
+def test_two_archives_never_share_a_directory(ledger: Ledger, location: str) -> None:
     with pytest.raises(errors.InvalidOption, match="archive orders"):
         ledger.open("others", "orders", "iceberg", location.rstrip("/"))
 
     ledger.open("others", "orders", "iceberg", "/lake-of-others")
 
 
-def test_the_last_batches_are_remembered(ledger: Ledger, log: Log) -> None:
+def test_the_last_batches_are_stored(ledger: Ledger, log: Log) -> None:
     log.execute("update queen.archives set batch = 5000")
     log.execute(
         """
@@ -97,7 +97,7 @@ def test_the_last_batches_are_remembered(ledger: Ledger, log: Log) -> None:
     assert [row["batch"] for row in kept] == list(range(5001, 4001, -1))
 
 
-def test_a_restore_keeps_the_place_of_an_archive_between_its_messages(
+def test_a_restore_keeps_the_position_of_an_archive_between_its_messages(
     ledger: Ledger, log: Log
 ) -> None:
     log.push("a", [1])

@@ -1,4 +1,4 @@
-"""A stream over very many partitions has one number for its position, and plans by what is due."""
+"""A stream over many partitions has one number as its position, and plans by pending messages."""
 
 # pyright: basic
 import os
@@ -18,7 +18,7 @@ AT_ONCE = 1_000
 
 
 def fill(dsn: str, partitions: int) -> None:
-    """A message in each partition."""
+    """Push one message to each partition."""
     make(dsn, "orders")
     with psycopg.connect(dsn, autocommit=True) as connection:
         for first in range(0, partitions, AT_ONCE):
@@ -29,7 +29,7 @@ def fill(dsn: str, partitions: int) -> None:
 
 
 def planned(dsn: str, **options: str) -> tuple[dict[str, Any], int, float]:
-    """The offset behind the first batch, its tasks, and how long it took to plan it."""
+    """The offset after the first batch, its tasks, and the seconds to plan it."""
     given = source_options({"dsn": dsn, "queue": "orders", **options}, os.environ)
     reader = QueueStreamReader(given, StructType())
     start = reader.initialOffset()
@@ -41,7 +41,7 @@ def planned(dsn: str, **options: str) -> tuple[dict[str, Any], int, float]:
     return end, len(parts), seconds
 
 
-def test_an_offset_is_one_number_whatever_the_partitions(dsn: str) -> None:
+def test_an_offset_is_one_number_for_any_number_of_partitions(dsn: str) -> None:
     fill(dsn, 20_000)
 
     end, tasks, _ = planned(dsn)

@@ -1,4 +1,4 @@
-"""What the pages on windows and replays declare does what they say, by the command."""
+"""The declarations on the docs pages about windows and replays work with the command."""
 
 # pyright: basic
 
@@ -20,7 +20,7 @@ from tests.spark.test_replay import by_partition
 
 
 def declared(page: str, file: Path, **places: str) -> list[str]:
-    """The command for the declaration of a page, with other places."""
+    """The command for a page's declaration, with other places."""
     text = (ROOT / "docs" / "howto" / page).read_text("utf-8")
     (yaml,) = re.findall(r"^```yaml\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
     for name, place in places.items():
@@ -38,7 +38,7 @@ def run(kind: str, words: list[str], dsn: str) -> str:
     return said
 
 
-def test_the_page_on_windows(dsn: str, tmp_path: Path) -> None:
+def test_the_declaration_of_the_windows_page_works(dsn: str, tmp_path: Path) -> None:
     with Log(dsn, "orders") as log:
         filling.make(dsn, "spent")
         for minute, amount in ((0, 1), (0, 2), (0, -5), (4, 8), (5, 16)):
@@ -67,7 +67,9 @@ def test_the_page_on_windows(dsn: str, tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_the_page_on_replays(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+def test_the_declaration_of_the_replays_page_works(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
     with Log(dsn, "orders") as log:
         filling.make(dsn, "orders-again")
         log.stop_clock()

@@ -1,4 +1,4 @@
-"""A stream from queue to queue carries each message once, whatever fails on the way."""
+"""Despite faults, a stream from queue to queue copies each message once."""
 
 # pyright: basic
 
@@ -40,11 +40,11 @@ from tests.support import clock
 from tests.support.postgres import Postgres
 
 MESSAGES = 1600
-"""Over eight partitions in twenty transactions, which makes four batches."""
+"""Over eight partitions in twenty transactions, which are four batches."""
 KEPT_SECONDS = 60
 
 
-def test_a_task_that_fails_before_or_after_it_wrote_is_repeated_with_its_batch(
+def test_a_task_that_fails_before_or_after_its_write_is_repeated_with_its_batch(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:
     place = Place.local(spark)
@@ -52,7 +52,7 @@ def test_a_task_that_fails_before_or_after_it_wrote_is_repeated_with_its_batch(
     filling.fill(dsn, "a", MESSAGES)
     faults = faults_of(copy)
 
-    # A local session tries a task once: the stream fails, and is started again.
+    # A local session tries a task once, so the stream fails and is restarted.
     faults.fail("writing.0.1")
     assert "writing.0.1 was to fail" in run(place, copy)
     assert published(dsn) == -1
@@ -68,7 +68,7 @@ def test_a_task_that_fails_before_or_after_it_wrote_is_repeated_with_its_batch(
     assert len([each for each in faults.events("staged", 1) if each["task"] == 0]) == 2
 
 
-def test_postgresql_that_crashes_loses_what_was_staged_and_the_batch_is_repeated(
+def test_after_a_crash_of_postgresql_staged_rows_are_lost_and_the_batch_is_repeated(
     place: Place, tmp_path: Path
 ) -> None:
     with Postgres() as server:
@@ -88,7 +88,7 @@ def test_postgresql_that_crashes_loses_what_was_staged_and_the_batch_is_repeated
             assert "lost the staged rows" in end()
         assert (published(dsn), messages(dsn, "b")) == (0, MESSAGES // 4)
 
-        # Once more, when it was published and Spark does not know yet.
+        # Again, when the batch is published and Spark has not recorded it.
         faults.hold("published.2")
         with begun(place, copy) as end:
             wait_until_held(faults, "published.2")
@@ -103,7 +103,7 @@ def test_postgresql_that_crashes_loses_what_was_staged_and_the_batch_is_repeated
         assert len(faults.events("publishing", 1)) == 2
 
 
-def test_a_stream_that_lost_its_checkpoint_goes_on_where_its_name_was(
+def test_a_stream_without_its_checkpoint_continues_by_its_name(
     place: Place, dsn: str, tmp_path: Path
 ) -> None:
     copy = prepare(dsn, tmp_path, app_id="copy")
@@ -116,13 +116,13 @@ def test_a_stream_that_lost_its_checkpoint_goes_on_where_its_name_was(
 
     shutil.rmtree(copy.checkpoint)
     filling.fill(dsn, "a", MESSAGES, start=MESSAGES)
-    # Other limits do not move the batches that were planned.
+    # Other limits don't change the planned batches.
     copy.read["maxMessagesPerTrigger"] = "1000"
     assert run(place, copy) == ""
 
     assert assert_copied(dsn) == 2 * MESSAGES
     entries = [each["entries"] for each in faults.events("published")]
-    # Two were published, passed over when they came again, and then there were others.
+    # Two batches were published and skipped on their repeat. Then there were new ones.
     assert [each > 0 for each in entries[:5]] == [True, True, False, False, True]
 
     shutil.rmtree(copy.checkpoint)
@@ -130,7 +130,7 @@ def test_a_stream_that_lost_its_checkpoint_goes_on_where_its_name_was(
     assert assert_copied(dsn) == 2 * MESSAGES
 
 
-def test_two_drivers_at_once_with_one_name_make_one_copy(
+def test_two_concurrent_drivers_with_one_name_write_one_copy(
     place: Place, dsn: str, tmp_path: Path
 ) -> None:
     options = {"app_id": "copy", "maxMessagesPerTrigger": "300"}
@@ -145,7 +145,7 @@ def test_two_drivers_at_once_with_one_name_make_one_copy(
         wait_until_held(faults, "publishing.0", driver.log)
         end = stack.enter_context(begun(place, ours, **ONE_CORE))
         wait_until_arrived(dsn)
-        # It has staged the first batch, which another has published meanwhile, and more.
+        # It has staged the first batch, which another driver has already published.
         assert published(dsn) > 0
         assert faults.events("publishing", 0)[0]["entries"] > 0
         faults.release("publishing.0")
@@ -161,11 +161,11 @@ def test_two_drivers_at_once_with_one_name_make_one_copy(
         assert end() == ""
 
     assert assert_copied(dsn) > MESSAGES
-    assert len(faults.events("published", 0)) == 1  # It went on by itself.
+    assert len(faults.events("published", 0)) == 1  # It continued by itself.
     assert [each["batch"] for each in faults.events("published")] == list(range(last + 1))
 
 
-def test_what_retention_took_before_the_stream_came_there_is_an_error(
+def test_messages_removed_before_the_stream_reads_them_are_an_error(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:
     place = Place.local(spark)
@@ -177,7 +177,7 @@ def test_what_retention_took_before_the_stream_came_there_is_an_error(
     whole = oracle.digests(dsn, "a")
     faults = faults_of(copy)
 
-    # What is held stays, and all of it arrives.
+    # Held messages stay, and all of them arrive.
     value(dsn, "select id from queen.queues, queen.hold('a', 'test', '0') where name = 'a'")
     faults.hold("planned.2")
     query = begin(spark, copy)
@@ -191,8 +191,8 @@ def test_what_retention_took_before_the_stream_came_there_is_an_error(
 
     assert "were deleted before this stream read them" in finish(query)
     assert oracle.assert_beginning(whole, oracle.digests(dsn, "b")) == MESSAGES * 3 // 4
-    # It is said each time, until somebody decides.
-    assert "were deleted" in run(place, copy)
+    # It fails each time until the user decides.
+    assert "were removed" in run(place, copy)
     copy.read["failOnDataLoss"] = "false"
     assert run(place, copy) == ""
 
@@ -205,7 +205,7 @@ def pass_time(dsn: str, seconds: float) -> None:
 
 
 def retain(dsn: str, seconds: float = 2 * KEPT_SECONDS) -> None:
-    """Let time pass, and do what upkeep does."""
+    """Advance the clock, and run retention."""
 
     async def look() -> None:
         async with await Engine.open(dsn) as engine:
@@ -220,20 +220,20 @@ def retain(dsn: str, seconds: float = 2 * KEPT_SECONDS) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [1, 5, 20, 60])
-def test_a_stream_that_retention_races_carries_all_or_says_that_it_did_not(
+def test_a_stream_that_races_retention_copies_everything_or_fails(
     spark: SparkSession, dsn: str, tmp_path: Path, seconds: int
 ) -> None:
     copy = prepare(dsn, tmp_path, maxMessagesPerTrigger="300", tasks="2")
     filling.make(dsn, "a", retention_enabled=True, retention_seconds=KEPT_SECONDS)
     with psycopg.connect(dsn) as connection:
         connection.execute(clock.INSTALL.encode())
-    for number in range(10):  # So that it becomes old little by little.
+    for number in range(10):  # So that messages become old one after the other.
         filling.fill(dsn, "a", 400, transactions=5, start=number * 400)
         pass_time(dsn, 6)
     whole = oracle.digests(dsn, "a")
 
     query = begin(spark, copy)
-    # What went before it began it has not missed.
+    # Messages that were removed before its start are not missed.
     faults = faults_of(copy)
     processes.wait(lambda: bool(faults.events("planned")), ANSWER_SECONDS, lambda: "it hangs")
     while query.isActive:
@@ -252,7 +252,7 @@ def test_a_stream_that_retention_races_carries_all_or_says_that_it_did_not(
 def test_partitions_keep_their_order_when_producers_wait_for_each_other(
     spark: SparkSession, dsn: str, tmp_path: Path, is_mutant: bool
 ) -> None:
-    """The mutant stores the numbers of transactions as they are, and a reader goes astray."""
+    """The mutant stores transaction IDs unchanged, so a reader misses messages."""
     copy = prepare(dsn, tmp_path, maxMessagesPerTrigger="200", tasks="2")
     if is_mutant:
         forget_order(dsn)
@@ -275,7 +275,7 @@ def test_partitions_keep_their_order_when_producers_wait_for_each_other(
 
 
 def forget_order(dsn: str) -> None:
-    """Make the push of this database one that does not look at the segment before."""
+    """Replace the push of this database with one that ignores the previous segment."""
     with psycopg.connect(dsn) as connection:
         row = connection.execute("select pg_get_functiondef('queen.push'::regproc)").fetchone()
         assert row is not None

@@ -1,4 +1,4 @@
-"""A stream from queue to queue carries each message once, also when its processes are killed."""
+"""A stream from queue to queue copies each message once, even if its processes are killed."""
 
 # pyright: basic
 
@@ -34,7 +34,7 @@ SPECULATION = {
 
 
 def checkpointed(copy: Copy, log: str) -> list[int]:
-    """The batches that Spark has written down, as planned (`offsets`) or done (`commits`)."""
+    """The batches that Spark has recorded as planned (`offsets`) or done (`commits`)."""
     files = (Path(copy.checkpoint) / log).glob("[0-9]*")
     return sorted(int(file.name) for file in files)
 
@@ -49,7 +49,7 @@ def test_a_driver_may_be_killed_between_any_two_steps(
     faults = faults_of(copy)
     seen: list[tuple[str, int, int, bool, int]] = []
 
-    # One driver after the other on one checkpoint, each killed in the batch after.
+    # One driver after the other on one checkpoint, each killed in the next batch.
     for step in ("writing.0", "staged.1", "publishing.2", "published.3", "planned.1"):
         faults.hold(step)
         with driver_of(place, copy) as driver:
@@ -64,7 +64,7 @@ def test_a_driver_may_be_killed_between_any_two_steps(
     with driver_of(place, copy) as driver:
         assert driver.answer(ANSWER_SECONDS)["failure"] == ""
 
-    # Step, last batch planned, batches done, something staged, last batch published.
+    # Step, last planned batch, finished batches, staged rows exist, last published batch.
     assert seen == [
         ("writing.0", 0, 0, False, -1),
         ("staged.1", 1, 1, True, 0),
@@ -78,7 +78,7 @@ def test_a_driver_may_be_killed_between_any_two_steps(
     assert passed_over[1] == 0
 
 
-def test_tasks_that_fail_and_an_executor_that_is_killed_are_made_good(
+def test_failed_tasks_and_a_killed_executor_are_recovered(
     cluster: Cluster, dsn: str, tmp_path: Path
 ) -> None:
     copy = prepare(dsn, tmp_path, tasks="2")
@@ -102,15 +102,15 @@ def test_tasks_that_fail_and_an_executor_that_is_killed_are_made_good(
         attempts = [each["attempt"] for each in faults.events(step, batch) if each["task"] == task]
         assert attempts == [0, 1], (step, batch, task)
     assert len(set(killed)) == 2
-    assert staged(dsn) > 0  # Of attempts that wrote, and did not count.
+    assert staged(dsn) > 0  # From attempts that wrote and did not count.
 
 
 @pytest.mark.slow
-def test_of_two_attempts_that_wrote_one_counts(cluster: Cluster, dsn: str, tmp_path: Path) -> None:
+def test_one_of_two_attempts_that_wrote_counts(cluster: Cluster, dsn: str, tmp_path: Path) -> None:
     copy = prepare(dsn, tmp_path, tasks="2", maxMessagesPerTrigger="800")
     filling.fill(dsn, "a", MESSAGES)
     faults = faults_of(copy)
-    faults.hold("staged.0.1")  # The first attempt alone: it is slow.
+    faults.hold("staged.0.1")  # Only the first attempt, which is slow.
     with driver_of(Place.on(cluster), copy, **SPECULATION) as driver:
         assert driver.answer(ANSWER_SECONDS)["failure"] == ""
 
@@ -118,6 +118,6 @@ def test_of_two_attempts_that_wrote_one_counts(cluster: Cluster, dsn: str, tmp_p
     assert {each["attempt"] for each in wrote} >= {0, 1}
     assert {each["messages"] for each in wrote} == {wrote[0]["messages"]}
     assert faults.is_held("staged.0.1")
-    assert (Path(copy.faults or "") / "staged.0.1.hold").exists()  # It was never let go.
-    assert staged(dsn) > 0  # What the slow one has put down.
+    assert (Path(copy.faults or "") / "staged.0.1.hold").exists()  # It was never released.
+    assert staged(dsn) > 0  # Rows that the slow attempt staged.
     assert messages(dsn, "b") == assert_copied(dsn) == MESSAGES

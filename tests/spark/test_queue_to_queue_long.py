@@ -1,4 +1,4 @@
-"""A million messages from queue to queue on the cluster, and the rates."""
+"""Copy a million messages from queue to queue on the cluster, and print the rates."""
 
 # pyright: basic
 
@@ -29,7 +29,7 @@ KILLS = ("staged.1.0", "writing.3.0", "staged.5.1", "writing.7.1")
 
 
 def million(dsn: str, tmp_path: Path, **read: str) -> Copy:
-    """A copy of that many, in ten batches."""
+    """A copy of a million messages in ten batches."""
     copy = prepare(dsn, tmp_path, maxMessagesPerTrigger="100000", **read)
     filling.fill(dsn, "a", MESSAGES, partitions=100, transactions=100)
     return copy
@@ -40,7 +40,7 @@ def tell(capsys: pytest.CaptureFixture[str], name: str, seconds: float) -> None:
         print(f"\n{name}: {MESSAGES / seconds:,.0f} msg/s, {seconds:.1f} s")
 
 
-def test_a_million_without_faults(
+def test_a_million_messages_without_faults(
     cluster: Cluster, dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = msgspec.structs.replace(million(dsn, tmp_path), faults=None)
@@ -53,7 +53,7 @@ def test_a_million_without_faults(
     tell(capsys, "queue to queue", answer["seconds"])
 
 
-def test_a_million_with_executors_killed(
+def test_a_million_messages_with_killed_executors(
     cluster: Cluster, dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = million(dsn, tmp_path, tasks="2")

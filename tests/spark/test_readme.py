@@ -1,4 +1,4 @@
-"""The table of faults names tests that there are."""
+"""The table of faults names existing tests."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 
-def test_every_test_of_the_table_is_there() -> None:
+def test_every_test_of_the_table_exists() -> None:
     named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", (HERE / "README.md").read_text("utf-8"))
 
     assert len(named) > 40

@@ -1,4 +1,4 @@
-"""A lake, or a queue, comes back into a queue: the same messages, in order, each once."""
+"""A replay of a lake or a queue stores the same messages in a queue, in order, each once."""
 
 # pyright: basic
 
@@ -25,7 +25,7 @@ from tests.spark.log import Log
 
 SEGMENTS = 5
 MESSAGES = SEGMENTS * 3 * 4
-"""A segment a second in each of three partitions."""
+"""One segment per second in each of three partitions."""
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 
 
@@ -50,7 +50,7 @@ def archive_of(dsn: str, folder: Path) -> archive.Config:
 
 
 def config_of(dsn: str, **changes: Any) -> Config:  # noqa: ANN401
-    """From queue to queue, in pieces of a second."""
+    """A replay from queue to queue, in pieces of a second."""
     given = {"dsn": dsn, "name": "r", "from": "orders", "to": "again", "max_messages": 12}
     return msgspec.convert({**given, "tasks": 2, **changes}, Config)
 
@@ -67,7 +67,7 @@ def by_partition(dsn: str, queue: str) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("source", ["iceberg", "parquet", "queue"])
-def test_what_was_stored_comes_back_as_it_was(
+def test_replayed_messages_equal_the_stored_ones(
     spark: SparkSession, dsn: str, log: Log, tmp_path: Path, source: str
 ) -> None:
     changes: dict[str, Any] = {}
@@ -83,15 +83,13 @@ def test_what_was_stored_comes_back_as_it_was(
     assert (done.rows, done.batches, done.state) == (MESSAGES, SEGMENTS, "idle")
     assert [each.batch_id for each in said] == [*range(SEGMENTS), SEGMENTS - 1]
 
-    # It is over: under its name nothing more is done, whatever came meanwhile.
+    # A finished replay stores no more messages under its name.
     log.push("p0", [1])
     assert replay.run(spark, config_of(dsn, **changes)).rows == 0
     assert len(by_partition(dsn, "again")["p0"]) == SEGMENTS * 4
 
 
-async def test_a_message_says_which_it_was_at_first(
-    spark: SparkSession, dsn: str, engine: Engine
-) -> None:
+async def test_a_message_names_its_original(spark: SparkSession, dsn: str, engine: Engine) -> None:
     for queue in ("orders", "again", "thrice"):
         filling.make(dsn, queue)
     await push(engine, "orders", 1, transaction_id="t1", headers={"a": "b"}, trace_id="trace")
@@ -110,7 +108,7 @@ async def test_a_message_says_which_it_was_at_first(
 
 
 @pytest.mark.parametrize("is_lake", [True, False], ids=["lake", "queue"])
-def test_only_what_was_asked_for_is_replayed(
+def test_only_the_requested_messages_are_replayed(
     spark: SparkSession, dsn: str, log: Log, tmp_path: Path, is_lake: bool
 ) -> None:
     changes: dict[str, Any] = {
@@ -141,15 +139,15 @@ def test_a_rate_is_kept_on_average(spark: SparkSession, dsn: str, log: Log) -> N
     began_at = time.monotonic()
     replay.run(spark, config_of(dsn, rate=rate))
 
-    # The last piece is not waited for.
+    # There is no wait after the last piece.
     assert time.monotonic() - began_at >= (MESSAGES - 12) / rate
     assert_replayed(dsn)
     del log
 
 
-def test_a_name_is_that_of_one_replay(spark: SparkSession, dsn: str, log: Log) -> None:
+def test_a_name_belongs_to_one_replay(spark: SparkSession, dsn: str, log: Log) -> None:
     filling.make(dsn, "other")
-    # What has nothing yet has not begun.
+    # A replay without messages has not begun.
     assert replay.run(spark, config_of(dsn, **{"from": "other"})).batches == 0
     replay.run(spark, config_of(dsn))
 
@@ -158,13 +156,15 @@ def test_a_name_is_that_of_one_replay(spark: SparkSession, dsn: str, log: Log) -
             replay.run(spark, config_of(dsn, **change))
     with pytest.raises(errors.QueueNotFound, match="there is no queue nowhere"):
         replay.run(spark, config_of(dsn, name="s", to="nowhere"))
-    # Other limits are none of its nature.
+    # Other limits don't make it another replay.
     assert replay.run(spark, config_of(dsn, max_messages=1, rate=1)).rows == 0
     del log
 
 
-def test_what_is_being_stored_is_waited_for(spark: SparkSession, dsn: str, log: Log) -> None:
-    """Else a later message of another partition would be replayed, and this one never."""
+def test_a_replay_waits_for_messages_that_are_being_stored(
+    spark: SparkSession, dsn: str, log: Log
+) -> None:
+    """Otherwise it would replay a later message of another partition, and never this one."""
     with psycopg.connect(dsn) as connection:
         lane = filling.partition_ids(connection, "orders", ["p0"])["p0"]
         connection.commit()
@@ -178,7 +178,7 @@ def test_what_is_being_stored_is_waited_for(spark: SparkSession, dsn: str, log: 
     assert oracle.assert_same(oracle.digests(dsn, "orders"), oracle.digests(dsn, "again")) == 62
 
 
-def test_a_lake_that_lags_is_replayed_up_to_what_it_lacks(
+def test_a_lagging_lake_is_replayed_up_to_its_first_missing_message(
     spark: SparkSession, dsn: str, log: Log, tmp_path: Path
 ) -> None:
     class Enough(Exception):
@@ -186,7 +186,7 @@ def test_a_lake_that_lags_is_replayed_up_to_what_it_lacks(
 
     lake = archive_of(dsn, tmp_path)
     archive.run(spark, lake)
-    with psycopg.connect(dsn) as slow:  # Its number is the lower one, its time the later one.
+    with psycopg.connect(dsn) as slow:  # Its transaction ID is lower, and its time is later.
         lane = filling.partition_ids(slow, "orders", ["p1"])["p1"]
         slow.commit()
         slow.execute("select pg_current_xact_id()")
@@ -202,14 +202,16 @@ def test_a_lake_that_lags_is_replayed_up_to_what_it_lacks(
         archive.run(spark, msgspec.structs.replace(lake, max_messages=1), report=stop)
     replay.run(spark, config_of(dsn, location=lake.location))
 
-    # p1's is in the lake and p0's is not yet: neither is replayed.
+    # The lake has the message of p1 and not yet that of p0, so neither is replayed.
     found = by_partition(dsn, "again")
     assert {name: len(each) for name, each in found.items()} == dict.fromkeys(
         ("p0", "p1", "p2"), 20
     )
 
 
-def test_messages_that_retention_took_are_missed(spark: SparkSession, dsn: str, log: Log) -> None:
+def test_messages_that_retention_removed_are_missed(
+    spark: SparkSession, dsn: str, log: Log
+) -> None:
     def lose(progress: Progress) -> None:
         log.execute(
             "update queen.segments set expires_at = '-infinity' where created_at >= $1",
@@ -221,7 +223,7 @@ def test_messages_that_retention_took_are_missed(spark: SparkSession, dsn: str, 
             replay.run(spark, config_of(dsn), report=lose)
 
 
-def test_pieces_end_where_a_second_does() -> None:
+def test_pieces_end_at_the_end_of_a_second() -> None:
     counts = [(BEGIN + timedelta(seconds=number), 4) for number in (0, 1, 2, 9)]
     bounds, total = cut(counts, 8)
     assert [(each - BEGIN).seconds for each in bounds] == [0, 2, 10]

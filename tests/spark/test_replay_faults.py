@@ -1,4 +1,4 @@
-"""A replay is in its queue once, whatever fails on the way."""
+"""Despite faults, a replay stores each message once."""
 
 # pyright: basic
 
@@ -23,7 +23,7 @@ from tests.support.postgres import Postgres
 
 ANSWER_SECONDS = 280
 BETWEEN = ["writing.0", "staged.1", "piece-1", "publishing.2", "published.3"]
-"""Steps of pieces, and one between two of them."""
+"""Steps of pieces, and one between two pieces."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def driver_of(place: Place, config: Config, faults: Faults, **confs: str) -> Dri
 
 
 def run(place: Place, config: Config, faults: Faults, **confs: str) -> None:
-    """All that is left of it under faults, which it raises."""
+    """Run the rest of the replay with faults, which it raises."""
     if place.session is None:
         with driver_of(place, config, faults, **confs) as driver:
             driver.answer(ANSWER_SECONDS)
@@ -53,7 +53,7 @@ def run(place: Place, config: Config, faults: Faults, **confs: str) -> None:
             register(place.session)
 
 
-def test_a_task_that_fails_before_or_after_it_wrote_is_repeated_with_its_piece(
+def test_a_task_that_fails_before_or_after_its_write_is_repeated_with_its_piece(
     spark: SparkSession, dsn: str, log: Log, faults: Faults
 ) -> None:
     place = Place.local(spark)
@@ -70,7 +70,7 @@ def test_a_task_that_fails_before_or_after_it_wrote_is_repeated_with_its_piece(
     del log
 
 
-def test_postgresql_that_crashes_in_the_middle_loses_and_doubles_nothing(
+def test_a_crash_of_postgresql_loses_and_duplicates_no_message(
     place: Place, faults: Faults
 ) -> None:
     with Postgres() as server:
@@ -84,13 +84,13 @@ def test_postgresql_that_crashes_in_the_middle_loses_and_doubles_nothing(
         crash.join()
         crash = threading.Thread(target=crash_at, args=(server, dsn, faults, "published.2", 2))
         crash.start()
-        run(place, config_of(dsn), faults)  # It was published: the replay goes on.
+        run(place, config_of(dsn), faults)  # It was published, so the replay continues.
         crash.join()
         assert_replayed(dsn)
 
 
 def crash_at(server: Postgres, dsn: str, faults: Faults, step: str, last: int) -> None:
-    """Kill PostgreSQL when a replay has come to a step."""
+    """Kill PostgreSQL when a replay has reached a step."""
     faults.hold(step)
     wait_until_held(faults, step)
     server.kill()
@@ -133,7 +133,7 @@ def test_a_driver_may_be_killed_between_pieces_and_inside_one(
     del log
 
 
-def test_two_drivers_at_once_make_one_replay(
+def test_two_concurrent_drivers_write_one_replay(
     place: Place, dsn: str, log: Log, faults: Faults
 ) -> None:
     without = Faults(faults.folder / "without")

@@ -1,4 +1,4 @@
-"""A replica is read as far as it is, and never further than it is."""
+"""A replica is read up to its position, and never beyond it."""
 
 # pyright: basic
 
@@ -22,7 +22,7 @@ from tests.support.pair import Pair
 
 
 def whole(dsn: str) -> SegmentRange:
-    """All that is in the log, as a driver plans it here."""
+    """The whole log, as a driver plans it here."""
     with connect(dsn) as connection:
         queue_id = find_queue(connection, "a")["id"]
         return SegmentRange("a", queue_id, 0, horizon(connection))
@@ -33,7 +33,7 @@ def read(dsn: str, range_: SegmentRange) -> int:
 
 
 def plan_by_two(primary: str, replica: str, reached: int) -> None:
-    """The one that is behind waits for what another has planned, and does not find it empty."""
+    """A replica that is behind waits for a range that another one planned."""
     with stream(primary, primary) as ahead, stream(primary, replica) as behind:
         start = {**ahead.initialOffset(), "xid": reached}
         end = ahead.latestOffset(start, ReadMaxRows(100))
@@ -53,7 +53,7 @@ def stream(primary: str, read_from: str) -> Iterator[QueueStreamReader]:
 
 
 @pytest.mark.timeout(180)
-def test_what_was_planned_by_one_replica_is_not_read_from_one_that_is_behind() -> None:
+def test_a_range_planned_by_one_replica_is_not_read_early_from_another() -> None:
     with Pair() as pair:
         primary = pair.primary.create_database("queues")
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -1,4 +1,4 @@
-"""A pipeline tells PostgreSQL how far it is, and nothing that happens there stops it."""
+"""A pipeline reports its progress to PostgreSQL, and errors there do not stop it."""
 
 # pyright: basic
 
@@ -24,7 +24,7 @@ from tests.support.postgres import Postgres, Server
 
 
 class Done(msgspec.Struct, kw_only=True):
-    """What a job says: some of it figures, some not."""
+    """Progress of a job, with numeric and other fields."""
 
     rows: int
     position: int
@@ -32,7 +32,7 @@ class Done(msgspec.Struct, kw_only=True):
 
 
 def wait_for(dsn: str, name: str, condition: Callable[[Pipeline], bool]) -> Pipeline:
-    """The row of a pipeline, once it is as told."""
+    """The row of a pipeline, once it meets the condition."""
     found: list[Pipeline] = []
 
     def is_so() -> bool:
@@ -43,7 +43,7 @@ def wait_for(dsn: str, name: str, condition: Callable[[Pipeline], bool]) -> Pipe
     return found[0]
 
 
-async def test_what_a_job_says_is_a_row(dsn: str, engine: Engine) -> None:
+async def test_the_report_of_a_job_is_a_row(dsn: str, engine: Engine) -> None:
     await push(engine, "orders", *range(60), partition="a")
     await push(engine, "orders", *range(40), partition="b")
 
@@ -61,7 +61,7 @@ async def test_what_a_job_says_is_a_row(dsn: str, engine: Engine) -> None:
     assert (row.state, row.error) == ("stopped", None)
 
 
-async def test_what_is_done_does_not_lag(dsn: str, engine: Engine) -> None:
+async def test_a_finished_job_has_no_lag(dsn: str, engine: Engine) -> None:
     await push(engine, "orders", *range(50))
     with connect(dsn) as connection:
         position = call(connection, "horizon")[0]["xid"]
@@ -73,7 +73,7 @@ async def test_what_is_done_does_not_lag(dsn: str, engine: Engine) -> None:
     assert (row.lag_messages, row.lag_seconds) == (0, 0)
 
 
-def test_a_failure_is_told_without_passwords(dsn: str) -> None:
+def test_a_failure_is_reported_without_passwords(dsn: str) -> None:
     def fail() -> None:
         with Report(dsn, name="a", kind="archive"):
             raise ValueError("no postgresql://me:secret@host/db")
@@ -88,7 +88,7 @@ def test_a_failure_is_told_without_passwords(dsn: str) -> None:
         assert "ret" not in without_secrets(text)
 
 
-def test_what_spark_says_of_an_error_is_cut_to_what_it_is() -> None:
+def test_an_error_of_spark_is_shortened_to_its_cause() -> None:
     ours = reason(
         RuntimeError("failed:\n  Traceback\nqueen.errors.QueueNotFound: no queue a\n at b")
     )
@@ -99,7 +99,7 @@ def test_what_spark_says_of_an_error_is_cut_to_what_it_is() -> None:
     assert reason(RuntimeError()) == "RuntimeError"
 
 
-def test_a_run_that_was_replaced_says_no_more(dsn: str) -> None:
+def test_a_replaced_run_reports_no_more(dsn: str) -> None:
     with Report(dsn, name="a", kind="archive") as old:
         wait_for(dsn, "a", lambda row: row.state == "running")
         with Report(dsn, name="a", kind="archive") as new:
@@ -112,7 +112,7 @@ def test_a_run_that_was_replaced_says_no_more(dsn: str) -> None:
             assert (row.state, row.batch_id) == ("running", 1)
 
 
-async def test_a_database_that_is_away_stops_nobody_and_is_told_later() -> None:
+async def test_an_unavailable_database_stops_no_job_and_gets_the_report_later() -> None:
     with Postgres() as postgres:
         dsn = postgres.create_database("queen")
         await migrate(dsn)
@@ -125,14 +125,14 @@ async def test_a_database_that_is_away_stops_nobody_and_is_told_later() -> None:
             wait_for(dsn, "a", lambda row: row.batch_id == 2)
 
 
-def test_a_run_ends_though_its_database_has_nothing_of_ours(postgres: Server) -> None:
+def test_a_run_ends_even_if_its_database_has_no_schema(postgres: Server) -> None:
     dsn = postgres.create_database(f"test_{uuid4().hex}")
 
     with Report(dsn, name="a", kind="archive") as report:
         report(batch_id=1)
 
 
-def test_whatever_a_job_says_it_goes_on(dsn: str) -> None:
+def test_a_job_continues_after_any_report(dsn: str) -> None:
     with Report(dsn, name="a", kind="archive") as report:
         report(object())
         report({"what": object()}, rows=1)
@@ -170,7 +170,7 @@ async def test_a_streaming_query_reports_itself(
         spark.streams.removeListener(listener)
 
 
-async def test_a_streaming_query_that_fails_says_why(
+async def test_a_failed_streaming_query_reports_its_error(
     dsn: str, engine: Engine, spark: SparkSession, tmp_path: Path
 ) -> None:
     await push(engine, "orders", 1)

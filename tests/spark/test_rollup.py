@@ -1,4 +1,4 @@
-"""The history is what the log, counters and samples say, however often it is computed."""
+"""The history agrees with the log, counters and samples after any number of runs."""
 
 # pyright: basic
 
@@ -29,12 +29,12 @@ async def database(dsn: str) -> AsyncIterator[Database]:
 
 
 async def roll(spark: SparkSession, dsn: str, **options: Any) -> Rolled:  # noqa: ANN401
-    # Few rows: with more tasks than cores most of the time would be that of starting them.
+    # With few rows, more tasks than cores would mostly add time to start them.
     config = Config(dsn=dsn, **{"tasks": 2, **options})
     return await asyncio.to_thread(rollup.run, spark, config)
 
 
-async def test_every_grain_is_what_the_tables_say(
+async def test_every_grain_agrees_with_the_tables(
     spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
 ) -> None:
     await fill(engine, clock, database)
@@ -63,7 +63,7 @@ async def test_hours_are_the_sum_of_minutes_and_days_of_hours(
             assert {key: row[name] for key, row in rows.items()} == dict(sums)
 
 
-async def test_a_second_run_changes_nothing(
+async def test_a_second_run_changes_no_row(
     spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
 ) -> None:
     await fill(engine, clock, database)
@@ -73,13 +73,13 @@ async def test_a_second_run_changes_nothing(
     again = await roll(spark, dsn)
     assert again.start_at > BEGIN
     assert [await database.rollups(grain) for grain in (MINUTE, HOUR, DAY)] == before
-    # All of it, not only what is near the end.
+    # Everything, not only the rows near the end.
     whole = await roll(spark, dsn, since=BEGIN)
     assert whole.start_at == BEGIN
     assert [await database.rollups(grain) for grain in (MINUTE, HOUR, DAY)] == before
 
 
-async def test_an_hour_and_a_day_that_are_open_grow_until_they_are_over(
+async def test_an_open_hour_and_day_grow_until_they_are_over(
     spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
 ) -> None:
     for grain in (MINUTE, HOUR, DAY):
@@ -98,7 +98,7 @@ async def test_an_hour_and_a_day_that_are_open_grow_until_they_are_over(
     assert set(await database.rollups(DAY)) == {(BEGIN, queue_id, 0)}
 
 
-async def test_percentiles_of_a_day_are_right_to_within_a_fifth(
+async def test_percentiles_of_a_day_are_accurate_within_a_fifth(
     spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
 ) -> None:
     rng = random.Random(11)
@@ -126,7 +126,7 @@ async def test_percentiles_of_a_day_are_right_to_within_a_fifth(
         assert merged.percentile(share) == pytest.approx(exact, rel=0.2)
 
 
-async def test_what_a_process_stored_late_is_taken_in_by_the_next_run(
+async def test_late_counters_of_a_process_are_included_by_the_next_run(
     spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
 ) -> None:
     await push(engine, "orders", 1, 2)
@@ -135,7 +135,7 @@ async def test_what_a_process_stored_late_is_taken_in_by_the_next_run(
     await clock.advance(seconds=2 * DAY)
     await roll(spark, dsn)
 
-    # One of the first minute, two days late, and one that is a little late.
+    # One of the first minute is two days late, and one is a little late.
     late = {"queue_id": queue_id, "group_id": 0, "duplicates": 10}
     recent = (await clock.now()).replace(second=0, microsecond=0) - timedelta(minutes=9)
     await database.count(2, BEGIN, late)
@@ -153,7 +153,7 @@ async def test_what_a_process_stored_late_is_taken_in_by_the_next_run(
     assert (await roll(spark, dsn)).late == 0
 
 
-async def test_an_older_run_does_not_undo_a_newer_one(
+async def test_an_older_run_does_not_overwrite_a_newer_one(
     spark: SparkSession,
     dsn: str,
     engine: Engine,
@@ -171,10 +171,10 @@ async def test_an_older_run_does_not_undo_a_newer_one(
     newer: list[Rolled] = []
 
     def overtaken(config: Config, grain: int, frame: DataFrame) -> int:
-        """The older run has read; before it writes, a newer one does all."""
+        """A newer run finishes after the older one has read and before it writes."""
         held = spark.createDataFrame(frame.collect(), frame.schema)
         monkeypatch.setattr(rollup, "_write", write)
-        # As many events, so that the transaction alone decides.
+        # The same number of events, so that only the transaction decides.
         counters = {**row, "acked": 5, "wait_bins": [9], "wait_counts": [5]}
         count = database.count(1, BEGIN, counters)
         asyncio.run_coroutine_threadsafe(count, loop).result(30)
@@ -190,13 +190,13 @@ async def test_an_older_run_does_not_undo_a_newer_one(
         assert (found["duplicates"], found["acked"], found["wait_bins"]) == (0, 5, [9])
 
 
-async def test_what_counters_and_log_have_lost_stays(
+async def test_rows_whose_counters_and_log_were_removed_stay(
     spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
 ) -> None:
     await fill(engine, clock, database)
     await roll(spark, dsn)
     before = [await database.rollups(grain) for grain in (MINUTE, HOUR, DAY)]
-    # As retention and upkeep do.
+    # As retention and the background tasks do.
     cut = BEGIN + timedelta(hours=13)
     for table in ("counters", "samples"):
         await database.rows(f"delete from queen.{table} where minute < $1", cut)
@@ -207,7 +207,7 @@ async def test_what_counters_and_log_have_lost_stays(
     assert [await database.rollups(grain) for grain in (MINUTE, HOUR, DAY)] == before
 
 
-async def test_what_was_removed_before_a_run_is_known_from_counters(
+async def test_messages_removed_before_a_run_are_taken_from_the_counters(
     spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
 ) -> None:
     await push(engine, "orders", 1, 2, 3)
@@ -223,11 +223,11 @@ async def test_what_was_removed_before_a_run_is_known_from_counters(
 
     rows = await database.rollups(MINUTE)
     assert rows[BEGIN, ids["orders"], 0]["pushed"] == 3
-    # Nothing is lost of it, so the log alone counts: the third is not pushed yet.
+    # The log is complete, so only the log counts: the third message is not pushed yet.
     assert rows[BEGIN, ids["mails"], 0]["pushed"] == 2
 
 
-async def test_rows_are_forgotten_by_grain(
+async def test_rows_are_removed_by_grain(
     spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
 ) -> None:
     await push(engine, "orders", 1)
@@ -242,7 +242,7 @@ async def test_rows_are_forgotten_by_grain(
     assert await database.rollups(DAY) == {}
 
 
-async def test_a_queue_that_is_deleted_leaves_no_history(
+async def test_a_deleted_queue_leaves_no_history(
     spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
 ) -> None:
     await fill(engine, clock, database)

@@ -1,4 +1,4 @@
-"""On a cluster, whatever fails: the history is what the log, counters and samples say."""
+"""On a cluster with faults, the history agrees with the log, counters and samples."""
 
 # pyright: basic
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(900)
 
 ANSWER_SECONDS = 280
 BETWEEN = ("rollup_counters.0", "storing.60", "stored.60", "storing.3600", "stored.86400")
-"""Steps of a run, in order, of each grain one."""
+"""Steps of a run in order, one per grain."""
 
 
 def driver_of(cluster: Cluster, dsn: str, faults: Faults, **confs: str) -> Driver:
@@ -33,13 +33,13 @@ def driver_of(cluster: Cluster, dsn: str, faults: Faults, **confs: str) -> Drive
 
 
 def run(cluster: Cluster, dsn: str, faults: Faults) -> dict[str, int]:
-    """A run that nothing stops; the rows that it wrote, of each grain."""
+    """Run without interruption, and return the number of written rows per grain."""
     with driver_of(cluster, dsn, faults) as driver:
         return driver.answer(ANSWER_SECONDS)
 
 
 def kill_executors(cluster: Cluster, dsn: str, faults: Faults, steps: tuple[str, ...]) -> int:
-    """A run in which an executor is killed in each of these steps; how many were."""
+    """Run while an executor is killed in each of these steps, and return the number of kills."""
     for step in steps:
         faults.hold(step)
     with driver_of(cluster, dsn, faults) as driver:
@@ -47,13 +47,13 @@ def kill_executors(cluster: Cluster, dsn: str, faults: Faults, steps: tuple[str,
         killed = set[int]()
         for step in steps:
             killed.add(kill_executor_at(cluster, faults, step, driver))
-            # What it had shuffled is gone with it: the stage is repeated, from attempt 0 on.
+            # Its shuffled data is lost with it, so Spark repeats the stage from attempt 0.
             faults.release(step)
         answer.result(ANSWER_SECONDS)
     return len(killed)
 
 
-async def test_tasks_that_fail_and_an_executor_that_is_killed_are_made_good(
+async def test_failed_tasks_and_a_killed_executor_are_recovered(
     cluster: Cluster, dsn: str, engine: Engine, clock: Clock, faults: Faults
 ) -> None:
     async with Database.open(dsn) as database:
@@ -67,11 +67,11 @@ async def test_tasks_that_fail_and_an_executor_that_is_killed_are_made_good(
         await assert_rolled(database)
         for step, grain in (("storing", HOUR), ("stored", DAY)):
             assert [each["attempt"] for each in faults.events(step, grain)][:2] == [0, 1]
-        assert len(faults.events("stored", MINUTE)) > 1  # It had written, and did again.
+        assert len(faults.events("stored", MINUTE)) > 1  # It had written, and wrote again.
 
 
 @pytest.mark.slow
-async def test_the_history_of_weeks_though_executors_are_killed(
+async def test_the_history_of_weeks_is_right_while_executors_are_killed(
     cluster: Cluster,
     dsn: str,
     engine: Engine,
@@ -118,13 +118,13 @@ async def test_a_driver_may_be_killed_between_any_two_steps(
 
 
 @pytest.mark.slow
-async def test_two_drivers_at_once_write_one_history(
+async def test_two_concurrent_drivers_write_one_history(
     cluster: Cluster, dsn: str, engine: Engine, clock: Clock, faults: Faults
 ) -> None:
     async with Database.open(dsn) as database:
 
         def overtake() -> None:
-            """Of the day that the one writes the other has seen more, and has written it."""
+            """For the day that one driver writes, the other has already written more events."""
             without = Faults(faults.folder / "without")
             without.folder.mkdir()
             faults.hold("storing.86400")
@@ -145,7 +145,7 @@ async def test_two_drivers_at_once_write_one_history(
 
 
 @pytest.mark.slow
-async def test_a_run_in_which_postgresql_crashes_is_made_good_by_the_next(
+async def test_a_run_interrupted_by_a_crash_of_postgresql_is_completed_by_the_next(
     cluster: Cluster, faults: Faults
 ) -> None:
     def crash() -> None:
@@ -156,7 +156,7 @@ async def test_a_run_in_which_postgresql_crashes_is_made_good_by_the_next(
             server.kill()
             server.start()
             faults.release("stored.60")
-            assert answer.exception(ANSWER_SECONDS) is not None  # Its connection is gone.
+            assert answer.exception(ANSWER_SECONDS) is not None  # Its connection is lost.
 
     with Postgres() as server:
         dsn = await asyncio.to_thread(migrated, server)

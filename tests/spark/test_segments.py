@@ -1,4 +1,4 @@
-"""What an executor makes of segments is what was pushed, message by message."""
+"""An executor decodes segments into the messages that were pushed."""
 
 # pyright: basic
 import asyncio
@@ -37,11 +37,11 @@ def rows(
 
 
 async def read(dsn: str, range_: SegmentRange | None = None) -> list[dict[str, Any]]:
-    """Beside the loop: what reads is not of it."""
+    """In a thread, because the reader is synchronous."""
     return await asyncio.to_thread(rows, dsn, range_)
 
 
-async def test_a_message_has_all_that_a_consumer_would_see(engine: Engine, dsn: str) -> None:
+async def test_a_message_has_all_fields_that_a_consumer_receives(engine: Engine, dsn: str) -> None:
     headers = {"x-a": "1", "grüße": "⚡"}
     items = [
         PushItem(queue="orders", partition="p", payload=b'{"a": 1}'),
@@ -64,7 +64,7 @@ async def test_a_message_has_all_that_a_consumer_would_see(engine: Engine, dsn: 
     assert all(abs(row["createdAt"] - datetime.now(UTC)).total_seconds() < 60 for row in found)
 
 
-async def test_many_segments_of_many_partitions_come_in_order(engine: Engine, dsn: str) -> None:
+async def test_many_segments_of_many_partitions_are_read_in_order(engine: Engine, dsn: str) -> None:
     for number in range(30):
         await push(engine, "orders", *range(number % 4 + 1), partition=f"p{number % 7}")
 
@@ -76,7 +76,7 @@ async def test_many_segments_of_many_partitions_come_in_order(engine: Engine, ds
         assert offsets == list(range(len(offsets)))
 
 
-async def test_a_reader_notices_that_nobody_is_there_as_all_our_connections_do(
+async def test_a_reader_detects_a_lost_server_like_all_connections(
     engine: Engine, dsn: str
 ) -> None:
     await push(engine, "orders", 1)
@@ -95,7 +95,7 @@ async def test_a_reader_notices_that_nobody_is_there_as_all_our_connections_do(
 
 
 @pytest.mark.parametrize("dsn", ["postgresql:/me:secret@host/db", "host=h passwrd=secret"])
-def test_a_dsn_that_is_none_is_not_repeated(dsn: str) -> None:
+def test_an_invalid_dsn_is_not_shown(dsn: str) -> None:
     with pytest.raises(errors.InvalidOption, match="dsn") as refused:
         connect(dsn)
 
@@ -103,7 +103,7 @@ def test_a_dsn_that_is_none_is_not_repeated(dsn: str) -> None:
     assert refused.value.__cause__ is None
 
 
-async def test_only_the_columns_that_are_wanted_are_made(engine: Engine, dsn: str) -> None:
+async def test_only_the_requested_columns_are_built(engine: Engine, dsn: str) -> None:
     await push(engine, "orders", 1)
 
     (row,) = await asyncio.to_thread(rows, dsn, None, ("payload", "offset"))
@@ -111,7 +111,7 @@ async def test_only_the_columns_that_are_wanted_are_made(engine: Engine, dsn: st
     assert row == {"payload": "1", "offset": 0}
 
 
-async def test_what_was_erased_is_left_out(engine: Engine, dsn: str) -> None:
+async def test_erased_messages_are_left_out(engine: Engine, dsn: str) -> None:
     pushed = await engine.push([PushItem(queue="orders", payload=b"%d" % n) for n in range(3)])
     place = place_of(pushed[1].id or "")
     assert place is not None
@@ -121,7 +121,7 @@ async def test_what_was_erased_is_left_out(engine: Engine, dsn: str) -> None:
     assert [row["offset"] for row in await read(dsn)] == [0, 2]
 
 
-async def test_what_retention_emptied_has_no_messages(engine: Engine, dsn: str) -> None:
+async def test_segments_emptied_by_retention_have_no_messages(engine: Engine, dsn: str) -> None:
     await push(engine, "orders", 1, 2)
     connection = await asyncpg.connect(dsn)
     await connection.execute("update queen.segments set body = null, ends = null, extras = null")
@@ -130,7 +130,7 @@ async def test_what_retention_emptied_has_no_messages(engine: Engine, dsn: str) 
     assert await read(dsn) == []
 
 
-async def test_bounds_cut_inside_a_segment(engine: Engine, dsn: str) -> None:
+async def test_bounds_may_lie_inside_a_segment(engine: Engine, dsn: str) -> None:
     await push(engine, "orders", 0, 1, 2, 3, partition="a")
     await push(engine, "orders", 10, 11, 12, partition="b")
     with connect(dsn) as connection:
@@ -149,7 +149,7 @@ async def test_bounds_cut_inside_a_segment(engine: Engine, dsn: str) -> None:
     assert [row["payload"] for row in await read(dsn, of_one)] == ["10", "11", "12"]
 
 
-async def test_a_removal_while_it_was_read_is_not_passed_over(engine: Engine, dsn: str) -> None:
+async def test_a_removal_during_the_read_is_reported(engine: Engine, dsn: str) -> None:
     await push(engine, "orders", 1)
     await push(engine, "orders", 2)
     range_ = whole(dsn)

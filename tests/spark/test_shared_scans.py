@@ -1,4 +1,4 @@
-"""A DataFrame may be used twice with different filters: each use gets its own rows."""
+"""A DataFrame may be used twice with different filters, and each use gets its own rows."""
 
 # pyright: basic
 
@@ -33,14 +33,14 @@ def rows(spark: SparkSession, dsn: str) -> DataFrame:
 
 @pytest.fixture(params=["false", "true"])
 def pushed_down(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
-    """Whether Spark offers filters to sources in Python."""
+    """Whether Spark pushes filters down to Python sources."""
     spark.conf.set(PUSHED_DOWN, request.param)
     yield request.param
     spark.conf.unset(PUSHED_DOWN)
 
 
 @pytest.mark.usefixtures("pushed_down")
-def test_a_queue_that_is_used_twice_gives_each_use_its_own_rows(rows: DataFrame) -> None:
+def test_each_of_two_uses_of_a_queue_gets_its_own_rows(rows: DataFrame) -> None:
     some = rows.filter("partition = 'p0' and offset < 10")
     others = rows.filter("partition = 'p1'")
 
@@ -53,7 +53,7 @@ def test_a_queue_that_is_used_twice_gives_each_use_its_own_rows(rows: DataFrame)
 
 
 class Numbers(DataSource):
-    """Ten numbers, of a source that takes filters on."""
+    """Ten numbers from a source that accepts filters."""
 
     @classmethod
     def name(cls) -> str:
@@ -83,15 +83,15 @@ class NumbersReader(DataSourceReader):
                 yield (number,)
 
 
-def test_spark_gives_two_uses_of_a_source_that_takes_filters_the_rows_of_one(
+def test_spark_gives_two_uses_of_a_filtering_source_the_rows_of_one(
     spark: SparkSession,
 ) -> None:
     """
-    This is a fault of Spark 4.3.0, and why our source does not implement `pushFilters`.
+    This is a bug in Spark 4.3.0, and the reason why our source does not implement `pushFilters`.
 
-    When this test fails because the result is right, Spark has repaired it: `QueueReader` may then
-    take filters on partition, offset and createdAt, the test above holds that to it, and this test,
-    and the paragraph on `pushFilters` in the design of the pipeline, go.
+    If this test fails because the result is right, Spark has fixed it. `QueueReader` may then
+    accept filters on partition, offset and createdAt, which the test above covers. Remove this
+    test, and the paragraph on `pushFilters` in the design of the pipeline.
     """
     spark.dataSource.register(Numbers)
     spark.conf.set(PUSHED_DOWN, "true")
@@ -101,5 +101,5 @@ def test_spark_gives_two_uses_of_a_source_that_takes_filters_the_rows_of_one(
     finally:
         spark.conf.unset(PUSHED_DOWN)
 
-    # Of the two, the one that was planned last; right would be one and two.
+    # The rows of the use that was planned last. Correct would be one and two.
     assert sorted(map(tuple, found)) == [(2,), (2,)]

@@ -1,4 +1,4 @@
-"""A DataFrame into a queue: what is written, what is refused, and what is written once."""
+"""Writing a DataFrame to a queue: stored messages, rejections, and exactly-once writes."""
 
 # pyright: basic
 import asyncio
@@ -42,7 +42,7 @@ def frame(spark: SparkSession) -> Frame:
 
 
 class Running:
-    """An engine beside the test: a session of Spark is known to the thread that made it alone."""
+    """An engine in another thread, because only the creating thread knows a Spark session."""
 
     def __init__(self, dsn: str, settings: Settings) -> None:
         self._loop = asyncio.new_event_loop()
@@ -115,7 +115,7 @@ def test_tasks_are_published_in_the_order_of_the_frame(spark: SparkSession, dsn:
     assert [int(payload) for _, _, payload in log(dsn)] == list(range(10_000))
 
 
-def test_who_waits_is_woken_and_gets_headers(frame: Frame, dsn: str) -> None:
+def test_a_waiter_is_woken_and_receives_headers(frame: Frame, dsn: str) -> None:
     with Running(dsn, Settings(safety_poll_ms=600_000)) as running:
         running.wait(running.engine.queues.configure("orders", {}))
         request = PopRequest(queue="orders", wait=True)
@@ -130,7 +130,7 @@ def test_who_waits_is_woken_and_gets_headers(frame: Frame, dsn: str) -> None:
         assert message.trace_id == "trace"
 
 
-def test_a_trace_id_may_be_empty_as_a_server_takes_it(frame: Frame, dsn: str) -> None:
+def test_a_trace_id_may_be_empty_as_on_a_server(frame: Frame, dsn: str) -> None:
     make(dsn, "orders")
     columns = "payload string, headers map<string,string>, traceId string"
 
@@ -139,7 +139,7 @@ def test_a_trace_id_may_be_empty_as_a_server_takes_it(frame: Frame, dsn: str) ->
     assert [payload for _, _, payload in log(dsn)] == ["1", "2"]
 
 
-def test_a_queue_is_copied_whole(spark: SparkSession, dsn: str) -> None:
+def test_a_queue_is_copied_completely(spark: SparkSession, dsn: str) -> None:
     register(spark)
     make(dsn, "orders")
     make(dsn, "copy")
@@ -151,7 +151,7 @@ def test_a_queue_is_copied_whole(spark: SparkSession, dsn: str) -> None:
     assert assert_same(digests(dsn, "orders"), digests(dsn, "copy")) == 12_000
 
 
-def test_a_write_with_a_name_and_a_number_is_done_once(frame: Frame, dsn: str) -> None:
+def test_a_write_with_a_name_and_a_number_is_applied_once(frame: Frame, dsn: str) -> None:
     make(dsn, "orders")
 
     for payload, version in (("1", "0"), ("2", "0"), ("3", "1")):
@@ -178,7 +178,7 @@ def test_a_write_with_a_name_and_a_number_is_done_once(frame: Frame, dsn: str) -
         ("payload string, partition string", ("1", "."), "partition"),
     ],
 )
-def test_what_cannot_be_a_message_is_refused_and_nothing_is_stored(
+def test_invalid_rows_are_rejected_and_no_message_is_stored(
     frame: Frame, dsn: str, columns: str, row: tuple[Any, ...], said: str
 ) -> None:
     make(dsn, "orders")
@@ -198,7 +198,7 @@ def test_what_cannot_be_a_message_is_refused_and_nothing_is_stored(
         ({"startingOffset": "earliest"}, "no option startingOffset"),
     ],
 )
-def test_an_option_that_cannot_be_is_refused(
+def test_an_invalid_option_is_rejected(
     frame: Frame, dsn: str, options: dict[str, str], said: str
 ) -> None:
     make(dsn, "orders")
@@ -216,7 +216,7 @@ def test_a_queue_is_not_overwritten(frame: Frame, dsn: str) -> None:
         ).save()
 
 
-def test_the_schema_and_the_size_of_a_queue_hold_for_the_sink(frame: Frame, dsn: str) -> None:
+def test_schema_and_maximum_size_of_a_queue_apply_to_the_sink(frame: Frame, dsn: str) -> None:
     make(dsn, "orders", schema={"type": "object"}, max_payload_bytes=20)
 
     with pytest.raises(PySparkException, match="object"):
@@ -228,7 +228,7 @@ def test_the_schema_and_the_size_of_a_queue_hold_for_the_sink(frame: Frame, dsn:
     assert len(log(dsn)) == 1
 
 
-def test_a_queue_that_takes_more_than_a_mebibyte_takes_it_from_spark_too(
+def test_a_queue_with_a_payload_limit_above_one_mebibyte_accepts_it_from_spark_too(
     frame: Frame, dsn: str
 ) -> None:
     make(dsn, "orders", max_payload_bytes=3 * 2**20)
@@ -238,7 +238,7 @@ def test_a_queue_that_takes_more_than_a_mebibyte_takes_it_from_spark_too(
     assert len(log(dsn)[0][2]) == 2**21 + 2
 
 
-def test_what_a_task_staged_before_it_failed_goes_with_it(spark: SparkSession, dsn: str) -> None:
+def test_rows_that_a_failed_task_staged_are_removed(spark: SparkSession, dsn: str) -> None:
     register(spark)
     make(dsn, "orders")
     good = F.concat(F.lit('"'), F.repeat(F.lit("x"), 1_000_000), F.lit('"'))
@@ -253,8 +253,8 @@ def test_what_a_task_staged_before_it_failed_goes_with_it(spark: SparkSession, d
     assert count(dsn, "staged") == 0
 
 
-def test_the_options_of_a_dsn_hold_for_tasks_too(frame: Frame, dsn: str) -> None:
-    """As a role that is taken on, where one that logs in may do nothing itself."""
+def test_the_options_of_a_dsn_apply_to_tasks_too(frame: Frame, dsn: str) -> None:
+    """For example `role`, if the login role has no privileges itself."""
     make(dsn, "orders")
     name = f"writer_{uuid4().hex}"
     with psycopg.connect(dsn) as connection:
@@ -270,7 +270,7 @@ def test_the_options_of_a_dsn_hold_for_tasks_too(frame: Frame, dsn: str) -> None
     assert len(log(dsn)) == 1
 
 
-def test_a_queue_that_was_encrypted_after_tasks_had_staged_says_so(frame: Frame, dsn: str) -> None:
+def test_a_queue_that_was_encrypted_after_staging_fails_the_write(frame: Frame, dsn: str) -> None:
     make(dsn, "orders")
     with psycopg.connect(dsn) as connection:
         connection.execute(
@@ -288,7 +288,7 @@ def test_a_queue_that_was_encrypted_after_tasks_had_staged_says_so(frame: Frame,
     assert (log(dsn), count(dsn, "staged")) == ([], 0)
 
 
-def test_a_batch_that_never_fits_a_full_queue_says_so(frame: Frame, dsn: str) -> None:
+def test_a_batch_that_never_fits_a_full_queue_fails(frame: Frame, dsn: str) -> None:
     make(dsn, "orders", max_size=2)
 
     write(frame(("a", "1"), ("a", "2")), dsn)
@@ -296,7 +296,7 @@ def test_a_batch_that_never_fits_a_full_queue_says_so(frame: Frame, dsn: str) ->
         write(frame(("a", "1"), ("a", "2"), ("a", "3")), dsn)
 
 
-def test_an_encrypted_queue_is_sealed_by_the_tasks(frame: Frame, dsn: str) -> None:
+def test_tasks_encrypt_messages_of_an_encrypted_queue(frame: Frame, dsn: str) -> None:
     with Running(dsn, Settings(encryption_key=KEY)) as running:
         running.wait(running.engine.queues.configure("orders", {"encrypted": True}))
 
@@ -310,7 +310,7 @@ def test_an_encrypted_queue_is_sealed_by_the_tasks(frame: Frame, dsn: str) -> No
     assert not any(b"canary" in body for (body,) in bodies)
 
 
-def test_without_the_key_of_a_queue_nothing_is_written(frame: Frame, dsn: str) -> None:
+def test_without_the_key_of_a_queue_no_message_is_written(frame: Frame, dsn: str) -> None:
     with Running(dsn, Settings(encryption_keys=f"other:{'22' * 32}")) as running:
         running.wait(running.engine.queues.configure("orders", {"encrypted": True}))
         running.wait(push(running.engine, "orders", 1))
@@ -321,7 +321,7 @@ def test_without_the_key_of_a_queue_nothing_is_written(frame: Frame, dsn: str) -
     assert count(dsn, "staged") == 0
 
 
-def test_columns_that_are_written_and_left_out_are_those_of_the_source() -> None:
+def test_written_and_ignored_columns_are_those_of_the_source() -> None:
     from queen.spark.segments import COLUMNS
 
     assert sorted((*WRITTEN, *LEFT_OUT)) == sorted(COLUMNS)

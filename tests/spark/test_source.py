@@ -1,4 +1,4 @@
-"""A queue as a DataFrame: by options, as a batch and as a stream."""
+"""Reading a queue as a DataFrame, with options, as a batch and as a stream."""
 
 # pyright: basic
 import json
@@ -50,7 +50,7 @@ def execute(dsn: str, statement: str, *arguments: object) -> list[Any]:
 def stream(
     spark: SparkSession, dsn: str, folder: Path, **options: str
 ) -> tuple[list[dict[str, Any]], list[int]]:
-    """All that a stream reads by AvailableNow, and how many messages each batch had."""
+    """All messages that a stream reads with AvailableNow, and the size of each batch."""
     register(spark)
     found: list[dict[str, Any]] = []
 
@@ -90,7 +90,7 @@ def test_a_batch_is_split_into_tasks(load: Load, dsn: str) -> None:
     make(dsn, "orders")
     fill(dsn, "orders", 60_000, partitions=2, transactions=10)
 
-    assert load().rdd.getNumPartitions() == 1  # They are not worth another one.
+    assert load().rdd.getNumPartitions() == 1  # There are too few messages for a second task.
     assert load(tasks="8").rdd.getNumPartitions() == 8
     assert load(tasks="8").count() == 60_000
 
@@ -189,20 +189,18 @@ def test_payloads_are_parsed_by_a_schema(load: Load, dsn: str) -> None:
     ],
 )
 @pytest.mark.usefixtures("orders")
-def test_an_option_that_cannot_be_is_refused(
-    load: Load, options: dict[str, str], said: str
-) -> None:
+def test_an_invalid_option_is_rejected(load: Load, options: dict[str, str], said: str) -> None:
     with pytest.raises(PySparkException, match=f"(?i){said}"):
         load(**options).count()
 
 
-def test_every_option_is_of_source_or_sink_once() -> None:
+def test_option_names_are_unique() -> None:
     names = [option.name for option in OPTIONS]
 
     assert len(set(names)) == len(names)
 
 
-def test_a_stream_reads_all_in_batches_of_a_size(
+def test_a_stream_reads_all_messages_in_batches_of_a_size(
     spark: SparkSession, orders: str, tmp_path: Path
 ) -> None:
     rows, sizes = stream(spark, orders, tmp_path, maxMessagesPerTrigger="30")
@@ -213,7 +211,9 @@ def test_a_stream_reads_all_in_batches_of_a_size(
         assert mine == list(range(50))
 
 
-def test_a_stream_goes_on_where_it_was(spark: SparkSession, orders: str, tmp_path: Path) -> None:
+def test_a_stream_continues_at_its_position(
+    spark: SparkSession, orders: str, tmp_path: Path
+) -> None:
     stream(spark, orders, tmp_path)
     fill(orders, "orders", 20, partitions=2, transactions=2, start=1_000)
 
@@ -223,7 +223,7 @@ def test_a_stream_goes_on_where_it_was(spark: SparkSession, orders: str, tmp_pat
     assert min(row["offset"] for row in rows) == 50
 
 
-def test_bytes_bound_a_batch_too(spark: SparkSession, orders: str, tmp_path: Path) -> None:
+def test_a_byte_limit_bounds_a_batch_too(spark: SparkSession, orders: str, tmp_path: Path) -> None:
     size_bytes = execute(orders, "select sum(octet_length(body)) from queen.segments")[0][0]
 
     _, sizes = stream(spark, orders, tmp_path, maxBytesPerTrigger=str(size_bytes // 2))
@@ -232,7 +232,7 @@ def test_bytes_bound_a_batch_too(spark: SparkSession, orders: str, tmp_path: Pat
     assert sum(sizes) == 100
 
 
-def test_a_stream_from_latest_reads_what_comes(
+def test_a_stream_from_latest_reads_new_messages(
     spark: SparkSession, orders: str, tmp_path: Path
 ) -> None:
     assert stream(spark, orders, tmp_path, startingOffset="latest") == ([], [])
@@ -243,7 +243,7 @@ def test_a_stream_from_latest_reads_what_comes(
     assert sizes == [20]
 
 
-def test_a_stream_that_missed_something_says_so(
+def test_a_stream_that_missed_messages_fails(
     spark: SparkSession, orders: str, tmp_path: Path
 ) -> None:
     stream(spark, orders, tmp_path)
@@ -261,7 +261,7 @@ def test_a_stream_that_missed_something_says_so(
     assert sizes == [15]
 
 
-def test_a_stream_may_miss_what_it_had_read(
+def test_a_stream_may_miss_messages_that_it_had_read(
     spark: SparkSession, orders: str, tmp_path: Path
 ) -> None:
     stream(spark, orders, tmp_path)
@@ -273,7 +273,7 @@ def test_a_stream_may_miss_what_it_had_read(
     assert sizes == [20]
 
 
-def test_a_queue_that_was_made_anew_is_another(
+def test_a_recreated_queue_is_another_queue(
     spark: SparkSession, orders: str, tmp_path: Path
 ) -> None:
     stream(spark, orders, tmp_path)
@@ -284,7 +284,7 @@ def test_a_queue_that_was_made_anew_is_another(
         stream(spark, orders, tmp_path)
 
 
-def test_batches_of_a_name_are_the_same_when_the_checkpoint_is_lost(
+def test_batches_of_a_name_stay_the_same_without_the_checkpoint(
     spark: SparkSession, orders: str, tmp_path: Path
 ) -> None:
     options = {"maxMessagesPerTrigger": "30", "txnAppId": "app"}
@@ -297,7 +297,7 @@ def test_batches_of_a_name_are_the_same_when_the_checkpoint_is_lost(
     assert after == [30, 30, 30, 10, 20]  # Not 30, 30, 30, 30.
 
 
-def test_a_role_that_can_only_read_reads(spark: SparkSession, orders: str, tmp_path: Path) -> None:
+def test_a_read_only_role_can_read(spark: SparkSession, orders: str, tmp_path: Path) -> None:
     name = f"reader_{uuid4().hex}"
     for statement in (sql.ROLES, sql.GRANTS, f"create role {name} login in role queen_readonly"):
         execute(orders, statement)

@@ -1,4 +1,4 @@
-"""Streams of one application begin at one place and make the same batches: no session is needed."""
+"""Streams of one application begin at one position and plan the same batches, without a session."""
 
 # pyright: basic
 
@@ -22,19 +22,19 @@ FEW = ReadMaxRows(100)
 
 
 def stream(dsn: str, app_id: str = "copy", queue: str = "a", **options: str) -> QueueStreamReader:
-    """A reader as a new checkpoint has it."""
+    """A reader with a new checkpoint."""
     given = {"dsn": dsn, "queue": queue, "txnAppId": app_id, "maxMessagesPerTrigger": "100"}
     return QueueStreamReader(source_options({**given, **options}, {}), StructType())
 
 
 def unnamed(dsn: str, **options: str) -> QueueStreamReader:
-    """One that nothing but its checkpoint remembers."""
+    """A reader without a name, whose state is only in its checkpoint."""
     given = {"dsn": dsn, "queue": "a", "maxMessagesPerTrigger": "1000", **options}
     return QueueStreamReader(source_options(given, {}), StructType())
 
 
 def beginning(reader: QueueStreamReader) -> int:
-    """Where it begins."""
+    """Its first position."""
     try:
         return reader.initialOffset()["xid"]
     finally:
@@ -42,7 +42,7 @@ def beginning(reader: QueueStreamReader) -> int:
 
 
 def batches(reader: QueueStreamReader) -> list[int]:
-    """Where its batches begin and end."""
+    """The ends of its batches, after its first position."""
     offset = reader.initialOffset()
     found = [offset["xid"]]
     while (end := reader.latestOffset(offset, FEW)) != offset:
@@ -53,11 +53,11 @@ def batches(reader: QueueStreamReader) -> list[int]:
 
 
 @pytest.mark.parametrize("start", ["earliest", "latest"])
-def test_two_that_begin_at_once_make_the_same_batches(dsn: str, start: str) -> None:
+def test_two_streams_that_begin_together_plan_the_same_batches(dsn: str, start: str) -> None:
     filling.make(dsn, "a")
     first, second = stream(dsn, startingOffset=start), stream(dsn, startingOffset=start)
     began = beginning(first)
-    # It came between the two, and before the first has planned anything.
+    # Pushed between the two, before the first has planned a batch.
     filling.fill(dsn, "a", 480)
 
     assert beginning(second) == began
@@ -66,7 +66,7 @@ def test_two_that_begin_at_once_make_the_same_batches(dsn: str, start: str) -> N
     assert batches(second) == planned
 
 
-def test_one_that_lost_its_checkpoint_makes_the_same_batches_and_goes_on(dsn: str) -> None:
+def test_a_stream_without_its_checkpoint_plans_the_same_batches_and_continues(dsn: str) -> None:
     filling.make(dsn, "a")
     filling.fill(dsn, "a", 480)
     planned = batches(stream(dsn))
@@ -80,8 +80,11 @@ def test_one_that_lost_its_checkpoint_makes_the_same_batches_and_goes_on(dsn: st
 
 @pytest.mark.parametrize("start", ["earliest", "latest"])
 @pytest.mark.parametrize("is_empty", [True, False], ids=["empty", "filled"])
-def test_numbers_that_a_crash_gives_out_again_are_read(start: str, is_empty: bool) -> None:
-    """Of transactions that left no trace on disk, as pops do: their numbers are in the horizon."""
+def test_transaction_ids_that_are_reused_after_a_crash_are_read(start: str, is_empty: bool) -> None:
+    """
+    Transactions without a trace on disk, such as pops, had used these IDs, and the horizon covers
+    them.
+    """
     with Postgres({"wal_writer_delay": "10s"}) as server:
         dsn = migrated(server)
         filling.make(dsn, "a")
@@ -108,8 +111,8 @@ def test_numbers_that_a_crash_gives_out_again_are_read(start: str, is_empty: boo
         assert sum(each.num_rows for part in parts for each in again.read(part)) == 160
 
 
-def test_a_plan_that_the_database_has_not_reached_is_no_reason_to_wait(dsn: str) -> None:
-    """It was restored, or renumbered: the batch would never come."""
+def test_a_stream_does_not_wait_for_a_plan_beyond_the_current_transaction_id(dsn: str) -> None:
+    """The database was restored or renumbered, so it would wait forever."""
     filling.make(dsn, "a")
     filling.fill(dsn, "a", 480)
     ours = stream(dsn)
@@ -123,8 +126,8 @@ def test_a_plan_that_the_database_has_not_reached_is_no_reason_to_wait(dsn: str)
     ours.stop()
 
 
-def test_a_stream_does_not_go_on_among_other_numbers(dsn: str) -> None:
-    """After a restore into another server: its place would be another one, and nobody knew."""
+def test_a_stream_does_not_continue_with_other_transaction_ids(dsn: str) -> None:
+    """After a restore into another server, its position would silently be another one."""
     filling.make(dsn, "a")
     filling.fill(dsn, "a", 480)
     both = unnamed(dsn), stream(dsn)
@@ -144,15 +147,15 @@ def test_a_stream_does_not_go_on_among_other_numbers(dsn: str) -> None:
         ours.stop()
     with pytest.raises(errors.InvalidOption, match="restored"):
         beginning(stream(dsn))
-    # Who begins now misses nothing, and goes on.
+    # A new stream misses no message, and continues.
     assert len(batches(unnamed(dsn))) == 2
     assert len(batches(stream(dsn, app_id="another"))) == 2
 
 
-def test_what_is_removed_while_a_batch_is_split_is_missed(
+def test_messages_removed_while_a_batch_is_split_are_missed(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without tasks, nobody else would notice."""
+    """Without tasks, no other check would notice."""
     filling.make(dsn, "a")
     filling.fill(dsn, "a", 480)
     whole = reader.split
@@ -175,7 +178,7 @@ def test_what_is_removed_while_a_batch_is_split_is_missed(
 
 
 def test_an_application_reads_one_queue(dsn: str) -> None:
-    """Batches of another would have the numbers of those that are published, and be passed over."""
+    """Batches of another queue would have the numbers of published ones, and be skipped."""
     filling.make(dsn, "a")
     filling.make(dsn, "b")
     beginning(stream(dsn))

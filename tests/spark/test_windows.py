@@ -1,4 +1,4 @@
-"""Windows over a queue: right, live, and as they were declared."""
+"""Windows over a queue: correct results, on a live queue, as declared."""
 
 # pyright: basic
 
@@ -19,7 +19,7 @@ LATER = Event("later", 100_000, 0)
 
 
 def some_events() -> list[list[Event]]:
-    """Transactions whose events are in disorder, none of them late."""
+    """Transactions with events out of order, all within the watermark."""
     chance = random.Random(1)
     return [
         [
@@ -31,14 +31,14 @@ def some_events() -> list[list[Event]]:
 
 
 @pytest.mark.parametrize("shape", ["tumbling", "sliding", "session"])
-def test_windows_are_those_that_one_computes_by_hand(
+def test_windows_equal_those_computed_separately(
     spark: SparkSession, dsn: str, tmp_path: Path, shape: str
 ) -> None:
     windowing.make(dsn)
     transactions = some_events()
     for each in transactions:
         push(dsn, *each)
-    for _ in range(2):  # One moves the watermark, and with the other all before is closed.
+    for _ in range(2):  # The first moves the watermark, the second closes all earlier windows.
         push(dsn, LATER)
     events = [event for each in transactions for event in each]
     window, expected = {
@@ -73,7 +73,7 @@ dsn: %s
 """
 
 
-def test_a_declaration_over_a_live_queue_shows_results_within_two_triggers(
+def test_a_declaration_over_a_live_queue_has_results_within_two_triggers(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:
     windowing.make(dsn)
@@ -85,7 +85,7 @@ def test_a_declaration_over_a_live_queue_shows_results_within_two_triggers(
         push(dsn, Event("a", 91, 8))  # The watermark passes the end of the first minute.
         processes.wait(lambda: len(results(dsn)) == 2, 120, lambda: f"{query.lastProgress}")
 
-        # Nobody has pushed anything more.
+        # No more events were pushed.
         assert results(dsn) == [Result("a", 0, 60, 3, 2), Result("b", 0, 60, 4, 1)]
         query.processAllAvailable()
         (passed_in,) = (each.batchId for each in query.recentProgress if each.numInputRows == 1)
@@ -94,16 +94,16 @@ def test_a_declaration_over_a_live_queue_shows_results_within_two_triggers(
         query.stop()
 
 
-def test_what_is_late_counts_within_the_watermark_and_is_dropped_after_it(
+def test_late_events_count_within_the_watermark_and_are_dropped_after_it(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:
     windowing.make(dsn)
     push(dsn, Event("a", 10, 1))
     push(dsn, Event("a", 85, 2))  # Now the watermark is at 55.
-    push(dsn, Event("a", 56, 4))  # Late, in time.
-    push(dsn, Event("a", 200, 8))  # Now it is at 170.
+    push(dsn, Event("a", 56, 4))  # Late, but within the watermark.
+    push(dsn, Event("a", 200, 8))  # Now the watermark is at 170.
     push(dsn, Event("a", 201, 16))
-    push(dsn, Event("a", 59, 32), Event("b", 100, 64))  # Too late, both.
+    push(dsn, Event("a", 59, 32), Event("b", 100, 64))  # Both are too late.
     push(dsn, Event("a", 202, 128))
 
     with Report(dsn, name="spent", kind="window", queues=["events"]) as report:
@@ -130,7 +130,7 @@ def test_an_update_is_written_whenever_a_result_changes(
     ]
 
 
-def test_messages_are_summed_up_by_their_own_columns_and_odd_names_too(
+def test_messages_are_aggregated_by_their_own_columns_and_by_unusual_names(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:
     windowing.make(dsn)
@@ -147,7 +147,7 @@ def test_messages_are_summed_up_by_their_own_columns_and_odd_names_too(
 
     found = {partition: payload for partition, payload in windowing.payloads(dsn, "sums")}
     assert {name: each["a.b"] for name, each in found.items()} == {"Default": 1, "a": 2}
-    # The payload has no offset, and hides the one that the message has.
+    # The payload has no offset, and hides the offset of the message.
     assert found["a"]["offset"] is None
     assert found["a"]["none"] is None
 
@@ -168,7 +168,7 @@ def test_messages_are_summed_up_by_their_own_columns_and_odd_names_too(
         ({"every": "often", "once": False}, "often"),
     ],
 )
-def test_a_declaration_that_does_not_fit_is_refused_before_the_stream_starts(
+def test_a_declaration_that_does_not_match_is_rejected_before_the_stream_starts(
     spark: SparkSession, dsn: str, tmp_path: Path, change: dict[str, Any], complaint: str
 ) -> None:
     windowing.make(dsn)
@@ -191,7 +191,7 @@ def test_a_declaration_that_does_not_fit_is_refused_before_the_stream_starts(
         ("{tumbling", "{tumbling: [", "the window is invalid"),
     ],
 )
-def test_a_declaration_that_is_wrong_in_itself_says_why(old: str, new: str, complaint: str) -> None:
+def test_an_invalid_declaration_reports_its_error(old: str, new: str, complaint: str) -> None:
     text = DECLARATION % ("checkpoint", "postgresql:///queen")
     if "by: []" in new:
         text = text.replace("by: [who]\n", "")

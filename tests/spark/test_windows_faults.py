@@ -1,4 +1,4 @@
-"""Results of windows are in their queue once, whatever fails on the way."""
+"""Despite faults, each result of a window is in its queue once."""
 
 # pyright: basic
 
@@ -20,7 +20,7 @@ from tests.spark.place import ONE_CORE, Place
 from tests.spark.windowing import Event, Result, declared, push, results
 
 ANSWER_SECONDS = 280
-# A batch each. The watermark is half a minute behind, and applied in the batch after.
+# One batch each. The watermark is half a minute behind, and applied in the next batch.
 TRANSACTIONS = [
     [Event("a", 10, 1), Event("b", 20, 2)],
     [Event("a", 100, 4)],
@@ -37,7 +37,7 @@ WHOLE = [
 ]
 """The batches 2, 3 and 5 have results."""
 BETWEEN = ["writing.0", "staged.2", "publishing.3", "published.3", "planned.1"]
-"""Each two steps that follow each other have one of them between."""
+"""One step between each two consecutive ones."""
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def driver_of(place: Place, config: windows.Config, faults: Faults, **confs: str
 
 
 def run(place: Place, config: windows.Config, faults: Faults, **confs: str) -> str:
-    """All of it under faults; answers why it failed, or nothing."""
+    """Run it completely with faults, and return its error, or an empty string."""
     if place.session is None:
         with driver_of(place, config, faults, **confs) as driver:
             return driver.answer(ANSWER_SECONDS)["failure"]
@@ -70,7 +70,7 @@ def run(place: Place, config: windows.Config, faults: Faults, **confs: str) -> s
     return ""
 
 
-def test_a_task_that_fails_is_repeated_with_its_batch(
+def test_a_failed_task_is_repeated_with_its_batch(
     spark: SparkSession, dsn: str, config: windows.Config, faults: Faults
 ) -> None:
     place = Place.local(spark)
@@ -84,7 +84,7 @@ def test_a_task_that_fails_is_repeated_with_its_batch(
     assert results(dsn) == WHOLE
 
 
-def test_a_window_that_lost_its_checkpoint_makes_the_same_batches_again(
+def test_a_window_without_its_checkpoint_plans_the_same_batches_again(
     place: Place, dsn: str, config: windows.Config, faults: Faults
 ) -> None:
     faults.fail("publishing.3")
@@ -93,7 +93,7 @@ def test_a_window_that_lost_its_checkpoint_makes_the_same_batches_again(
     faults.heal("publishing.3")
 
     shutil.rmtree(config.checkpoint)
-    # Without its name it would cut anew, and results of one batch would be those of another.
+    # Without its name it would plan other batches, and mix up their results.
     config = msgspec.structs.replace(config, max_messages_per_trigger=1000)
     assert run(place, config, faults) == ""
 
@@ -101,7 +101,7 @@ def test_a_window_that_lost_its_checkpoint_makes_the_same_batches_again(
 
 
 @pytest.mark.slow
-def test_updates_are_written_once_though_the_checkpoint_is_lost(
+def test_updates_are_written_once_without_the_checkpoint_too(
     place: Place, dsn: str, config: windows.Config, faults: Faults
 ) -> None:
     config = msgspec.structs.replace(config, mode="update")
@@ -111,7 +111,7 @@ def test_updates_are_written_once_though_the_checkpoint_is_lost(
     shutil.rmtree(config.checkpoint)
     assert run(place, config, faults) == ""
 
-    # Each of the eight events changed a result of its own, in a batch of its own.
+    # Each of the eight events changed a separate result in a separate batch.
     assert len(results(dsn)) == 8
     assert {*WHOLE} < {*results(dsn)}
 
@@ -144,7 +144,7 @@ def test_a_driver_may_be_killed_between_any_two_steps(
 
 
 @pytest.mark.slow
-def test_two_drivers_at_once_write_each_result_once(
+def test_two_concurrent_drivers_write_each_result_once(
     place: Place, dsn: str, config: windows.Config, faults: Faults, tmp_path: Path
 ) -> None:
     theirs = msgspec.structs.replace(config, checkpoint=str(tmp_path / "theirs"))

@@ -1,4 +1,4 @@
-"""Events of a queue, and what windows over them must be, computed by hand."""
+"""Events of a queue, and the expected windows over them, computed separately."""
 
 # pyright: basic
 
@@ -21,7 +21,7 @@ AGGREGATE = {"total": "sum(amount)", "times": "count(*)"}
 
 
 class Event(NamedTuple):
-    """Somebody did something, so many seconds after the beginning."""
+    """An action of a user, some seconds after the beginning."""
 
     who: str
     second: int
@@ -29,7 +29,7 @@ class Event(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Of a window, in seconds after the beginning."""
+    """The result of a window, in seconds after the beginning."""
 
     who: str
     start: int
@@ -43,7 +43,7 @@ def instant(second: int) -> datetime:
 
 
 def push(dsn: str, *events: Event, queue: str = "events") -> None:
-    """One transaction, each event in the partition of who did it."""
+    """Push one transaction, with each event in the partition of its user."""
     by: dict[str, list[bytes]] = defaultdict(list)
     for who, second, amount in events:
         payload = {"who": who, "at": instant(second).isoformat(), "amount": amount}
@@ -54,7 +54,7 @@ def push(dsn: str, *events: Event, queue: str = "events") -> None:
 
 
 def payloads(dsn: str, queue: str) -> Iterator[tuple[str, Any]]:
-    """The partition and the payload of each message, partitions in their order."""
+    """The partition and payload of each message, in the order of partitions."""
     with psycopg.connect(dsn) as connection:
         for name, _, count, body, ends in connection.execute(oracle.SEGMENTS, (queue,)):
             for payload in oracle.payloads_of(body, ends, count):
@@ -62,7 +62,7 @@ def payloads(dsn: str, queue: str) -> Iterator[tuple[str, Any]]:
 
 
 def results(dsn: str, queue: str = "sums") -> list[Result]:
-    """What was written, sorted; one that is there twice is there twice."""
+    """The written results, sorted, including duplicates."""
     found: list[Result] = []
     for partition, payload in payloads(dsn, queue):
         assert partition == payload["who"]
@@ -104,7 +104,7 @@ def sessions(events: Iterable[Event], gap: int) -> list[Result]:
 
 
 def declared(dsn: str, folder: Path, **changes: Any) -> windows.Config:  # noqa: ANN401
-    """A window over `events` into `sums`, a batch a transaction, until all is read."""
+    """A window over `events` into `sums`, one batch per transaction, until everything is read."""
     given: Mapping[str, Any] = {
         "name": "spent",
         "from": "events",

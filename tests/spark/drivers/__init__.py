@@ -1,4 +1,4 @@
-"""Programs that are drivers: each is run as a process by `tests.spark.driver.Driver`."""
+"""Driver programs, which `tests.spark.driver.Driver` runs as processes."""
 
 # pyright: basic
 
@@ -8,7 +8,7 @@ from tests.spark.driver import given_confs
 
 
 def session(master: str, name: str) -> SparkSession:
-    """The session of a driver, with the confs that the test gave."""
+    """The session of a driver, with the confs from the test."""
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in given_confs().items():
         builder = builder.config(key, value)

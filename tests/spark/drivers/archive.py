@@ -1,4 +1,4 @@
-"""A driver that archives, with tasks that fail as they are told, and stops at each step."""
+"""A driver that archives with injected faults in its tasks, and stops at each step."""
 
 # pyright: basic
 import sys

@@ -1,4 +1,4 @@
-"""A driver that compacts, with tasks that fail as they are told."""
+"""A driver that compacts with injected faults in its tasks."""
 
 # pyright: basic
 import sys

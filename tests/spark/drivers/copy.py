@@ -1,4 +1,4 @@
-"""A driver that copies a queue, or several one after the other, each by a stream."""
+"""A driver that copies one or more queues, one after the other, each with a stream."""
 
 # pyright: basic
 

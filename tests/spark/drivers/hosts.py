@@ -1,4 +1,4 @@
-"""A driver that counts rows with long tasks, and tells on which executors they ran."""
+"""A driver that counts rows with long tasks, and reports the executors that ran them."""
 
 # pyright: basic
 
@@ -17,7 +17,7 @@ TASKS = 4
 
 
 def task(rows: Iterable[int], folder: Path) -> Iterator[tuple[int, int, int]]:
-    """Which process ran this part, which attempt it was, and what came of it."""
+    """The process and attempt that ran this part, and its result."""
     part = TaskContext.get()
     assert part is not None
     (folder / f"{part.partitionId()}-{part.attemptNumber()}").touch()

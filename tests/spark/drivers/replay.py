@@ -1,4 +1,4 @@
-"""A driver that replays, with a sink that fails as it is told, and stops after each piece."""
+"""A driver that replays with injected faults in the sink, and stops after each piece."""
 
 # pyright: basic
 

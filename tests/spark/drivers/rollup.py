@@ -1,4 +1,4 @@
-"""A driver that rolls the history up, with tasks that fail as they are told."""
+"""A driver that computes rollups with injected faults in its tasks."""
 
 # pyright: basic
 

@@ -1,4 +1,4 @@
-"""A driver that runs a window whose source and sink fail as they are told."""
+"""A driver that runs a window with injected faults in its source and sink."""
 
 # pyright: basic
 

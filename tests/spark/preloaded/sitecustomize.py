@@ -1,9 +1,9 @@
 """
-What Spark's workers import is imported by the daemon that they are forks of.
+Import the modules of Spark's workers in the daemon from which they are forked.
 
-Spark starts a process of Python for each step of a source or sink, and in each the same modules
-take most of a second: most of what a small query costs. Python runs this file first in every
-process that has this folder on its path.
+Spark starts a Python process for each step of a source or sink. In each of them, the same imports
+take most of a second, longer than the rest of a small query. Python runs this file first in every
+process that has this directory on its path.
 """
 
 import importlib
@@ -22,7 +22,7 @@ MODULES = (
 )
 
 ONCE = "pyspark.sql.worker.lookup_data_sources"
-"""When a session starts; what it needs it imports itself."""
+"""Spark runs it once when a session starts, so it imports its own modules."""
 
 if "pyspark.daemon" in sys.orig_argv and ONCE not in sys.orig_argv:
     for name in MODULES:
