@@ -1,8 +1,8 @@
 """
-A Chromium as people have it: with a profile on disk, and nobody who watches what it does.
+A Chromium as users have it: with a profile on disk, and without Playwright.
 
-For measurements. Playwright hears of every request and every frame, and looks for what it waits
-for from a script of its own in each page: that takes about as much of a small machine as the page.
+For measurements. Playwright receives every request and frame, and polls from a script in each page.
+On a small machine, that takes about as much CPU time as the page.
 """
 
 import asyncio
@@ -47,16 +47,16 @@ new Promise((resolve) => {
 
 
 class Visit(NamedTuple):
-    """To a page, in a new tab."""
+    """A visit to a page in a new tab."""
 
     seconds: float
-    """From the first byte that was asked for until what it is about is painted."""
+    """From the first request until the content is painted."""
     spent: list[tuple[float, str]]
-    """Milliseconds in the database, and for which request."""
+    """Milliseconds in the database, per request."""
 
 
 class Bare:
-    """Asked for little over DevTools, and told nothing by it."""
+    """Sends few DevTools commands, and subscribes to no events."""
 
     def __init__(self, socket: ClientWebSocketResponse) -> None:
         self._socket = socket
@@ -82,7 +82,7 @@ class Bare:
         return heard["result"]
 
     async def _value(self, session: str, expression: str) -> Any:  # noqa: ANN401
-        """Of a promise in the page; the page may still be on its way."""
+        """The value of a promise in the page, which may still be loading."""
         while True:
             with suppress(LookupError):
                 found = await self.ask(
@@ -96,7 +96,9 @@ class Bare:
                     return found["result"]["value"]
 
     async def visit(self, url: str, ready: str, *, is_cached: bool = True) -> Visit:
-        """Until what is ready is painted and nothing loads; then until it asks for nothing more."""
+        """
+        Open a page, and wait until `ready` is painted. Then wait until it sends no more requests.
+        """
         target = (await self.ask("Target.createTarget", url="about:blank"))["targetId"]
         attached = await self.ask("Target.attachToTarget", targetId=target, flatten=True)
         session = attached["sessionId"]
@@ -116,7 +118,7 @@ class Bare:
 
 @asynccontextmanager
 async def bare_browser(width: int) -> AsyncGenerator[Bare]:
-    """Its window is as wide as that."""
+    """Start Chromium with a window of this width."""
     path = shutil.which("chromium")
     assert path is not None, "chromium is missing: `make packages` installs it"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:

@@ -34,7 +34,7 @@ expect.set_options(timeout=20_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A browser is slow to start and a page slow to draw where cores are few."""
+    """Set longer timeouts, because a browser starts and draws slowly on few cores."""
     for item in items:
         is_here = "tests/browser" in item.path.as_posix()
         if is_here and item.get_closest_marker("timeout") is None:
@@ -49,14 +49,14 @@ def own_dsn(postgres: PostgresServer, template: str) -> str:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def empty(own_dsn: str) -> AsyncIterator[Server]:
-    """A server that nobody has pushed to."""
+    """A server without messages."""
     async with Server(own_dsn, FAST) as server:
         yield server
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def demo(own_dsn: str) -> AsyncIterator[Server]:
-    """A server with the queues of the demo and a day behind it."""
+    """A server with the queues of the demo and a day of history."""
     async with Server(own_dsn, {**FAST, "QUEEN_ENVIRONMENT": "production"}) as server:
         async with Queen(server.base_url) as queen:
             await scenes(queen)
@@ -73,7 +73,7 @@ async def demo(own_dsn: str) -> AsyncIterator[Server]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """Debian's Chromium, once a process; as root it has no sandbox."""
+    """Debian's Chromium, once per process. As root, it runs without a sandbox."""
     path = shutil.which("chromium")
     assert path is not None, "chromium is missing: `make packages` installs it"
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
@@ -85,7 +85,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
-    """A visitor who was never here."""
+    """A new visitor, without stored data."""
     context = await browser.new_context(
         locale="en-US",
         timezone_id="UTC",
@@ -100,12 +100,12 @@ async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(context: BrowserContext) -> AsyncIterator[Page]:
-    """A tab in which nothing may go wrong unseen: no error, no breach of the policy."""
+    """A tab whose console errors and policy violations fail the test."""
     page = await context.new_page()
     wrongs: list[str] = []
 
     def hear(message: ConsoleMessage) -> None:
-        # What a server refuses, or does not answer, the browser tells as well: tests of that look.
+        # Chromium also logs each rejected or failed request, which the tests check themselves.
         if message.type == "error" and "Failed to load resource" not in message.text:
             wrongs.append(message.text)
 

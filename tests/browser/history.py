@@ -1,4 +1,4 @@
-"""A day of figures in the past, so that charts have something to draw."""
+"""A day of past metrics, so that charts have data."""
 
 import math
 from datetime import datetime, timedelta
@@ -10,11 +10,11 @@ _PROCESS = 1
 
 
 async def write_history(dsn: str) -> None:
-    """Counters and samples of all queues, by the minute, with a busy noon and a short outage."""
+    """Write counters and samples of all queues per minute, with a busy noon and a short outage."""
     connection = await asyncpg.connect(dsn)
     try:
         queues = await connection.fetch("select id, created_at from queen.queues order by name")
-        # What is newer the server counts itself.
+        # The server counts newer events itself.
         now = min(each["created_at"] for each in queues).replace(second=0, microsecond=0)
         for place, queue in enumerate(queues):
             minutes = [now - timedelta(minutes=each) for each in range(1, _HOURS * 60)]

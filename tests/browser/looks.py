@@ -1,4 +1,4 @@
-"""What a page looks like, and what axe says of it."""
+"""The appearance of a page, and the findings of axe."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ _AXE = ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 
 
 async def violations(page: Page) -> list[str]:
-    """What axe finds wrong, a line each: the rule, and where."""
+    """The findings of axe, one per line: the rule and the place."""
     await page.evaluate(_AXE.read_text("utf-8"))
     found: dict[str, Any] = await page.evaluate("axe.run(document)")
     return [
@@ -22,13 +22,13 @@ async def violations(page: Page) -> list[str]:
 
 
 async def overflow(page: Page) -> int:
-    """By how many pixels the page is wider than the window."""
+    """The number of pixels by which the page is wider than the window."""
     return await page.evaluate(
         "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
 
 
 async def keep(page: Page, name: str) -> None:
-    """Leave a screenshot for people."""
+    """Save a screenshot for people."""
     SCREENSHOTS.mkdir(exist_ok=True)
     await page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)

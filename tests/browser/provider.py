@@ -1,4 +1,4 @@
-"""An OpenID provider as a process of its own, by Authlib on Flask: people pick who they are."""
+"""An OpenID provider as a process, with Authlib on Flask. Users choose their identity."""
 
 # pyright: basic
 # ruff: noqa: ANN401 - Authlib has no types, nor has what it hands over
@@ -15,16 +15,16 @@ from urllib.parse import urlsplit, urlunsplit
 CLIENT = "queen-dashboard"
 AUDIENCE = "queen"
 PLACES = ("http://127.0.0.1", "http://127.0.0.1/tools/queen")
-"""Where the client's pages are, at any port."""
+"""The base URLs of the client's pages, at any port."""
 
 
 class Provider:
     """
     Starts and stops the process.
 
-    What a person signs in as decides what happens: ``mallory`` gets the token of another sign-in,
-    ``late`` a code that is over, ``nobody`` is refused, and a name that ends in a number has
-    tokens that live for so many seconds.
+    The name of the user selects the behaviour: ``mallory`` gets the token of another sign-in,
+    ``late`` gets an expired code, and ``nobody`` is rejected. If a name ends in a number, its
+    tokens are valid for that number of seconds.
     """
 
     def __init__(self, certificate: Path, key: Path) -> None:
@@ -148,7 +148,7 @@ def app_of(issuer: str) -> Any:
         INCLUDE_NEW_REFRESH_TOKEN = True
 
         def authenticate_refresh_token(self, refresh_token: str) -> Any:
-            # Each may be used once.
+            # Each one is valid once.
             found = refresh_tokens.pop(refresh_token, None)
             return None if found is None else Refresh(*found)
 
@@ -276,7 +276,7 @@ def app_of(issuer: str) -> Any:
 
 
 def _portless(url: str) -> str:
-    """A native client's rule: on loopback any port will do."""
+    """The URL without its port, because native clients may use any port on loopback."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.hostname or ""))
 

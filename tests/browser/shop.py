@@ -1,4 +1,4 @@
-"""What a shop has besides the queues of the demo: jobs, schedules, traces, refunds, pipelines."""
+"""A shop's data besides the queues of the demo: jobs, schedules, traces, refunds, pipelines."""
 
 from typing import Any
 from uuid import uuid4
@@ -16,7 +16,7 @@ _PIPELINES = (
 
 
 async def write_shop(server: Server, dsn: str) -> None:
-    """Something to see on every page."""
+    """Write data for every page."""
     await _jobs(server)
     await _traces(server)
     await _refunds(server)

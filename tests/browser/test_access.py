@@ -1,4 +1,6 @@
-"""Who may look, and who may act: the page offers no more, and the server allows no more."""
+"""
+Read and write permissions: the page offers only allowed actions, and the server enforces them.
+"""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -23,7 +25,7 @@ ACTIONS = {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def guarded(own_dsn: str) -> AsyncIterator[Server]:
-    """A server that asks who somebody is."""
+    """A server with authentication."""
     async with Server(own_dsn, {**FAST, **KEYS}) as server:
         admin = Caller(server, await make_key(own_dsn, role="admin", name="admin"))
         for queue in ("orders", "secret"):
@@ -38,7 +40,7 @@ async def sign_in(page: Page, server: Server, key: str, path: str = "/") -> None
     await page.get_by_role("button", name="Sign in").click()
 
 
-async def test_a_key_opens_the_dashboard_in_this_tab_alone(
+async def test_a_key_opens_the_dashboard_only_in_this_tab(
     page: Page, guarded: Server, own_dsn: str
 ) -> None:
     key = await make_key(own_dsn, role="read-only", name="reader")
@@ -59,7 +61,7 @@ async def test_a_key_opens_the_dashboard_in_this_tab_alone(
     await expect(page.get_by_label("API key or token")).to_be_visible()
 
 
-async def test_who_signs_in_next_sees_nothing_of_who_was_here_before(
+async def test_the_next_user_sees_no_data_of_the_previous_one(
     page: Page, guarded: Server, own_dsn: str
 ) -> None:
     await sign_in(page, guarded, await make_key(own_dsn, role="admin", name="admin"), "/queues")
@@ -75,7 +77,7 @@ async def test_who_signs_in_next_sees_nothing_of_who_was_here_before(
 
 
 @pytest.mark.parametrize("role", ACTIONS)
-async def test_only_what_a_role_may_do_is_offered(
+async def test_only_actions_that_the_role_allows_are_offered(
     page: Page, guarded: Server, own_dsn: str, role: str
 ) -> None:
     key = await make_key(own_dsn, role=role, name=role)
@@ -89,7 +91,7 @@ async def test_only_what_a_role_may_do_is_offered(
     assert offered == ACTIONS[role]
 
 
-async def test_who_may_only_look_is_refused_by_the_server_too(
+async def test_the_server_also_rejects_actions_of_a_read_only_user(
     page: Page, guarded: Server, own_dsn: str
 ) -> None:
     key = await make_key(own_dsn, role="read-only", name="reader")
@@ -125,7 +127,9 @@ async def test_who_may_only_look_is_refused_by_the_server_too(
         assert status == 403, path
 
 
-async def test_who_may_not_look_is_told_so(page: Page, guarded: Server, own_dsn: str) -> None:
+async def test_a_user_without_read_permission_sees_an_explanation(
+    page: Page, guarded: Server, own_dsn: str
+) -> None:
     key = await make_key(own_dsn, role="write-only", name="writer")
     await sign_in(page, guarded, key, "/queues")
     await expect(page.locator("[data-failure=forbidden]")).to_contain_text("browse")
@@ -141,9 +145,7 @@ async def test_a_queue_outside_the_scope_is_neither_listed_nor_shown(
     await expect(page.locator("[data-failure=forbidden]")).to_be_visible()
 
 
-async def test_who_signs_out_is_signed_out_in_all_tabs(
-    page: Page, guarded: Server, own_dsn: str
-) -> None:
+async def test_signing_out_applies_to_all_tabs(page: Page, guarded: Server, own_dsn: str) -> None:
     key = await make_key(own_dsn, role="read-only", name="ann")
     await sign_in(page, guarded, key, "/queues")
     await expect(page.locator("[data-row]").first).to_be_visible()
@@ -162,7 +164,7 @@ async def test_who_signs_out_is_signed_out_in_all_tabs(
     assert await same.evaluate("sessionStorage.getItem('queen.token')") is None
     await same.reload()
     await expect(same.get_by_label("API key or token")).to_be_visible()
-    # Another caller stays, whoever else goes.
+    # The tab of another user stays signed in.
     await other.reload()
     await expect(other.get_by_role("heading", name="Overview")).to_be_visible()
 
@@ -171,7 +173,7 @@ def is_told(event: str, queue: str = "") -> Callable[[bytes | str], bool]:
     return lambda frame: f'"{event}"' in str(frame) and queue in str(frame)
 
 
-async def test_whoever_sees_some_queues_hears_of_no_work_on_others(
+async def test_a_user_with_some_queues_receives_no_events_of_others(
     page: Page, guarded: Server, own_dsn: str
 ) -> None:
     admin = Caller(guarded, await make_key(own_dsn, role="admin", name="admin"))
@@ -191,7 +193,7 @@ async def test_whoever_sees_some_queues_hears_of_no_work_on_others(
     await purge("secret")
     async with socket.expect_event("framereceived", is_told("operation.updated", "orders")):
         await purge("orders")
-    # Of one moment the system is told last.
+    # The system event is the last one of each tick.
     async with socket.expect_event("framereceived", is_told("system.stats")):
         pass
     assert "secret" not in "".join(frames)

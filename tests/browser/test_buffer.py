@@ -1,4 +1,4 @@
-"""Pushes that wait on disk: seen, stored, and tried again where that failed."""
+"""Pushes that are buffered on disk: shown, stored, and retried after a failure."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -29,7 +29,7 @@ async def turn(page: Page, action: str) -> None:
     await expect(dialog).to_have_count(0)
 
 
-async def test_pushes_wait_on_disk_while_maintenance_lasts(page: Page, buffered: Server) -> None:
+async def test_pushes_are_buffered_on_disk_during_maintenance(page: Page, buffered: Server) -> None:
     await page.goto(f"{buffered.base_url}/system")
     await turn(page, "Start")
     await expect(page.locator("[data-maintenance=push]")).to_contain_text("stopped")
@@ -43,7 +43,7 @@ async def test_pushes_wait_on_disk_while_maintenance_lasts(page: Page, buffered:
     assert (await buffered.get("/pop/queue/late")).body["messages"][0]["data"] == 7
 
 
-async def test_what_could_not_be_stored_is_tried_again(page: Page, buffered: Server) -> None:
+async def test_requests_that_could_not_be_stored_are_retried(page: Page, buffered: Server) -> None:
     async def order(is_ordered: bool) -> None:
         options = {"ordered": is_ordered}
         reply = await buffered.post("/configure", {"queue": "changed", "options": options})
@@ -73,7 +73,7 @@ async def test_what_could_not_be_stored_is_tried_again(page: Page, buffered: Ser
         assert reply.body["messages"][0]["data"] == 8
 
 
-async def test_what_failed_is_told_and_tried_again(page: Page, buffered: Server) -> None:
+async def test_a_failed_request_is_shown_and_retried(page: Page, buffered: Server) -> None:
     await page.goto(f"{buffered.base_url}/system")
     await turn(page, "Start")
     pushed = await buffered.post("/push", {"items": [{"queue": "mended", "payload": 9}]})

@@ -37,7 +37,7 @@ async def refuse_deletes(route: Route) -> None:
         await route.continue_()
 
 
-async def test_they_are_found_from_the_overview_and_grouped_by_error(
+async def test_dead_letters_are_reached_from_the_overview_and_grouped_by_error(
     page: Page, empty: Server
 ) -> None:
     await bury(empty, "grouped", 5)
@@ -59,7 +59,9 @@ async def test_they_are_found_from_the_overview_and_grouped_by_error(
     await expect(page.locator("[data-group=billing]")).to_contain_text("the card is stolen")
 
 
-async def test_a_redrive_at_a_rate_runs_on_and_is_cancelled(page: Page, empty: Server) -> None:
+async def test_a_redrive_at_a_rate_continues_and_can_be_cancelled(
+    page: Page, empty: Server
+) -> None:
     await bury(empty, "slowly", 40)
     await page.goto(f"{empty.base_url}/dead-letters?queue=slowly")
     await page.get_by_role("button", name="Redrive: no customer").click()
@@ -77,7 +79,7 @@ async def test_a_redrive_at_a_rate_runs_on_and_is_cancelled(page: Page, empty: S
     assert 0 < left < 41
 
 
-async def test_a_cancel_that_is_refused_says_so(page: Page, empty: Server) -> None:
+async def test_a_rejected_cancel_shows_an_error(page: Page, empty: Server) -> None:
     await bury(empty, "refused", 3)
     await page.route("**/api/v1/operations/*", refuse_deletes)
     await page.goto(f"{empty.base_url}/dead-letters?queue=refused")
@@ -90,7 +92,7 @@ async def test_a_cancel_that_is_refused_says_so(page: Page, empty: Server) -> No
     await expect(card.get_by_role("alert")).to_contain_text("The server returned status 503")
 
 
-async def test_a_redrive_of_all_gives_them_back_to_their_group(page: Page, empty: Server) -> None:
+async def test_a_redrive_of_all_returns_them_to_their_group(page: Page, empty: Server) -> None:
     await bury(empty, "again", 3)
     await page.goto(f"{empty.base_url}/dead-letters?queue=again")
     await page.get_by_role("button", name="Redrive all matches").click()
@@ -102,7 +104,7 @@ async def test_a_redrive_of_all_gives_them_back_to_their_group(page: Page, empty
     assert popped.body["messages"][0]["attempt"] == 1
 
 
-async def test_those_that_were_picked_go_alone(page: Page, empty: Server) -> None:
+async def test_only_selected_dead_letters_are_redriven(page: Page, empty: Server) -> None:
     await bury(empty, "picked", 3)
     await page.goto(f"{empty.base_url}/dead-letters?queue=picked")
     await page.get_by_role("checkbox", name="Select offset 0 of p1").check()
@@ -115,7 +117,7 @@ async def test_those_that_were_picked_go_alone(page: Page, empty: Server) -> Non
     await expect(page.get_by_text("1 redriven")).to_be_visible()
 
 
-async def test_those_that_were_picked_are_purged_alone(page: Page, empty: Server) -> None:
+async def test_only_selected_dead_letters_are_purged(page: Page, empty: Server) -> None:
     await bury(empty, "thrown away", 3)
     await page.goto(f"{empty.base_url}/dead-letters?queue=thrown%20away")
     for partition in ("p0", "p2"):
@@ -131,7 +133,7 @@ async def test_those_that_were_picked_are_purged_alone(page: Page, empty: Server
     await expect(page.get_by_role("button", name="Purge all matches")).to_be_visible()
 
 
-async def test_what_is_picked_follows_what_is_done(page: Page, empty: Server) -> None:
+async def test_the_selection_is_cleared_after_an_action(page: Page, empty: Server) -> None:
     await bury(empty, "all of them", 3)
     await page.goto(f"{empty.base_url}/dead-letters?queue=all%20of%20them")
     everything = page.get_by_role("checkbox", name="Select all loaded")
@@ -146,7 +148,7 @@ async def test_what_is_picked_follows_what_is_done(page: Page, empty: Server) ->
     await expect(page.get_by_role("button", name="Redrive all matches")).to_be_visible()
 
 
-async def test_without_a_count_nothing_is_redriven(page: Page, empty: Server) -> None:
+async def test_without_a_count_no_dead_letter_is_redriven(page: Page, empty: Server) -> None:
     await bury(empty, "uncounted", 1)
     await page.route("**/dlq/redrive", lambda route: route.fulfill(status=503, body="{}"))
     await page.goto(f"{empty.base_url}/dead-letters?queue=uncounted")
@@ -168,7 +170,7 @@ async def test_one_error_is_purged_and_the_others_stay(page: Page, empty: Server
     assert (await empty.get("/dlq", queue="partly")).body["total"] == 2
 
 
-async def test_a_purge_wants_the_name_of_the_queue(page: Page, empty: Server) -> None:
+async def test_a_purge_requires_the_name_of_the_queue(page: Page, empty: Server) -> None:
     await bury(empty, "purged", 2)
     await page.goto(f"{empty.base_url}/dead-letters?queue=purged")
     await page.get_by_role("button", name="Purge all matches").click()
@@ -181,7 +183,9 @@ async def test_a_purge_wants_the_name_of_the_queue(page: Page, empty: Server) ->
     assert (await empty.get("/dlq", queue="purged")).body["messages"] == []
 
 
-async def test_they_are_exported_as_they_are(page: Page, empty: Server, tmp_path: Path) -> None:
+async def test_dead_letters_are_exported_unchanged(
+    page: Page, empty: Server, tmp_path: Path
+) -> None:
     await bury(empty, "exported", 3)
     await page.goto(f"{empty.base_url}/dead-letters?queue=exported")
     await expect(page.get_by_role("table", name="Dead letters")).to_be_visible()
@@ -194,7 +198,7 @@ async def test_they_are_exported_as_they_are(page: Page, empty: Server, tmp_path
     assert {each["consumerGroup"] for each in lines} == {"billing"}
 
 
-async def test_an_export_that_fails_says_so(page: Page, empty: Server) -> None:
+async def test_a_failed_export_shows_an_error(page: Page, empty: Server) -> None:
     await bury(empty, "unexported", 1)
     await page.route(
         "**/api/v1/dlq?*limit=500*", lambda route: route.fulfill(status=503, body="{}")
@@ -208,7 +212,9 @@ async def test_an_export_that_fails_says_so(page: Page, empty: Server) -> None:
     await expect(page.get_by_text("1 exported")).to_be_visible()
 
 
-async def test_an_export_is_of_the_queue_that_was_asked_for(page: Page, empty: Server) -> None:
+async def test_an_export_has_the_dead_letters_of_the_chosen_queue(
+    page: Page, empty: Server
+) -> None:
     await bury(empty, "exported first", 1)
     await bury(empty, "exported never", 1)
     held: list[Route] = []
@@ -241,7 +247,7 @@ async def test_an_export_is_of_the_queue_that_was_asked_for(page: Page, empty: S
     await expect(page.locator("[data-failure]")).to_have_count(0)
 
 
-async def test_a_redrive_leads_to_another_queue(page: Page, empty: Server) -> None:
+async def test_a_redrive_can_target_another_queue(page: Page, empty: Server) -> None:
     await bury(empty, "from here", 2)
     await empty.post("/configure", {"queue": "to there"})
     await page.goto(f"{empty.base_url}/dead-letters?queue=from%20here")

@@ -1,4 +1,4 @@
-"""Defects of other dashboards, each once."""
+"""Known defects of other dashboards, each with a test."""
 
 import json
 import re
@@ -21,7 +21,7 @@ async def push(server: Server, queue: str, payload: object = 1, **fields: object
 
 
 @pytest.mark.parametrize("name", ODD)
-async def test_any_name_has_a_page_of_its_own(page: Page, empty: Server, name: str) -> None:
+async def test_any_name_has_its_own_page(page: Page, empty: Server, name: str) -> None:
     await push(empty, name, partition=name)
     await page.goto(f"{empty.base_url}/queues?search={quote(name, safe='')}")
     await page.get_by_role("link", name=name, exact=True).click()
@@ -78,9 +78,7 @@ async def test_script_in_names_errors_and_filters_never_runs(page: Page, empty: 
         assert await page.evaluate("window.broken") is None
 
 
-async def test_a_message_for_later_never_has_waited_a_negative_time(
-    page: Page, empty: Server
-) -> None:
+async def test_a_delayed_message_never_shows_a_negative_wait(page: Page, empty: Server) -> None:
     await push(empty, "later", delaySeconds=3_600)
     await empty.post("/configure", {"queue": "delayed", "options": {"delayedProcessing": 3_600}})
     await push(empty, "delayed")
@@ -90,7 +88,9 @@ async def test_a_message_for_later_never_has_waited_a_negative_time(
         assert re.search(r"-\d", await page.locator("main").inner_text()) is None
 
 
-async def test_a_range_of_the_url_is_bounded_or_refused_and_told(page: Page, empty: Server) -> None:
+async def test_a_range_in_the_url_is_bounded_or_rejected_with_a_message(
+    page: Page, empty: Server
+) -> None:
     await push(empty, "ranged")
     wide = "from=1990-01-01T00:00:00Z&to=2020-01-01T00:00:00Z"
     await page.goto(f"{empty.base_url}/queues/ranged?{wide}")
@@ -99,7 +99,7 @@ async def test_a_range_of_the_url_is_bounded_or_refused_and_told(page: Page, emp
     await expect(page.locator("[data-chart]").first).to_be_visible()
 
 
-async def test_filters_of_a_tab_outlive_a_reload(page: Page, empty: Server) -> None:
+async def test_filters_of_a_tab_survive_a_reload(page: Page, empty: Server) -> None:
     for partition in ("eu-1", "us-1"):
         await push(empty, "filtered", partition=partition)
     await page.goto(f"{empty.base_url}/queues/filtered?tab=partitions&prefix=eu&state=ready")
@@ -116,7 +116,7 @@ async def test_filters_of_a_tab_outlive_a_reload(page: Page, empty: Server) -> N
     ("path", "again"),
     [("/traces?prefix=nothing", "Traces"), ("/queues/shown?tab=partitions&prefix=x", "partitions")],
 )
-async def test_a_filter_that_the_url_has_lost_is_not_shown(
+async def test_a_filter_that_was_removed_from_the_url_is_not_shown(
     page: Page, empty: Server, path: str, again: str
 ) -> None:
     await push(empty, "shown")
@@ -127,7 +127,9 @@ async def test_a_filter_that_the_url_has_lost_is_not_shown(
     assert "prefix=" not in page.url
 
 
-async def test_a_cron_text_that_eats_memory_is_refused(page: Page, empty: Server) -> None:
+async def test_a_cron_expression_that_needs_much_memory_is_rejected(
+    page: Page, empty: Server
+) -> None:
     await page.goto(empty.base_url)
     for cron in ("0-99999999999 * * * *", "*/0 * * * *", ",".join(["0-59"] * 5_000) + " * * * *"):
         body = {"name": "n", "queue": "q", "cron": cron, "payload": 1}
@@ -135,7 +137,7 @@ async def test_a_cron_text_that_eats_memory_is_refused(page: Page, empty: Server
         assert (reply.status, reply.code) == (400, "invalid_option"), cron[:30]
 
 
-async def test_looking_takes_no_delivery(page: Page, empty: Server) -> None:
+async def test_viewing_messages_leases_none(page: Page, empty: Server) -> None:
     await push(empty, "watched")
     for tab in ("charts", "partitions", "groups", "deliveries"):
         await page.goto(f"{empty.base_url}/queues/watched?tab={tab}")
@@ -148,7 +150,7 @@ async def test_looking_takes_no_delivery(page: Page, empty: Server) -> None:
 
 
 async def told(server: Server, dashboards: int, frames: int = 6) -> float:
-    """How many statements the server sent while so many dashboards heard so many frames."""
+    """The number of statements while `dashboards` dashboards received `frames` frames."""
     url = f"{server.base_url}/ws/dashboard"
     sockets = [await server.session.ws_connect(url) for _ in range(dashboards)]
     try:
@@ -172,6 +174,6 @@ async def statements(server: Server) -> float:
     return sum(map(float, found))
 
 
-async def test_more_dashboards_do_not_ask_the_database_more(empty: Server) -> None:
+async def test_more_dashboards_send_no_more_statements(empty: Server) -> None:
     one, many = await told(empty, 1), await told(empty, 20)
     assert many <= one * 1.5 + 10

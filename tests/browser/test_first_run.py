@@ -1,4 +1,4 @@
-"""The first minutes: an empty server waits for a message, and shows it."""
+"""First run: an empty server waits for a message, and shows it."""
 
 import pytest
 from playwright.async_api import Page, expect
@@ -9,7 +9,7 @@ from tests.support.server import Server
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_waiting_turns_into_the_first_message(page: Page, empty: Server) -> None:
+async def test_the_waiting_page_shows_the_first_message(page: Page, empty: Server) -> None:
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await page.goto(empty.base_url)
     await expect(page.get_by_role("status").first).to_contain_text("Waiting for the first message")

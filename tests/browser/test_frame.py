@@ -1,4 +1,4 @@
-"""The frame around all pages: theme, keys, live figures, environment, weight."""
+"""The frame around all pages: theme, shortcuts, live metrics, environment, size."""
 
 import gzip
 
@@ -16,7 +16,7 @@ async def theme(page: Page) -> str | None:
     return await page.locator("html").get_attribute("data-theme")
 
 
-async def test_the_first_page_is_light_in_weight_and_needs_nobody_else(
+async def test_the_first_page_is_small_and_loads_no_external_resource(
     page: Page, demo: Server
 ) -> None:
     scripts: dict[str, int] = {}
@@ -36,7 +36,7 @@ async def test_the_first_page_is_light_in_weight_and_needs_nobody_else(
     assert hosts == {demo.base_url.removeprefix("http://")}
 
 
-async def test_the_theme_is_that_of_the_system_until_somebody_chooses(
+async def test_the_theme_follows_the_system_until_the_user_chooses(
     page: Page, demo: Server
 ) -> None:
     await page.goto(demo.base_url)
@@ -50,14 +50,14 @@ async def test_the_theme_is_that_of_the_system_until_somebody_chooses(
     await expect(page.locator("html[data-theme=light]")).to_be_attached()
 
 
-async def test_the_environment_is_told_and_production_is_red(page: Page, demo: Server) -> None:
+async def test_the_environment_is_shown_and_production_is_red(page: Page, demo: Server) -> None:
     await page.goto(demo.base_url)
     badge = page.locator("[data-environment]")
     await expect(badge).to_have_text("production")
     await expect(badge).to_have_css("color", "rgb(179, 38, 30)")
 
 
-async def test_keys_lead_from_page_to_page(page: Page, demo: Server) -> None:
+async def test_shortcuts_lead_from_page_to_page(page: Page, demo: Server) -> None:
     await page.goto(demo.base_url)
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     await page.keyboard.press("g")
@@ -82,7 +82,9 @@ async def test_keys_lead_from_page_to_page(page: Page, demo: Server) -> None:
     await expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-async def test_the_menu_of_a_narrow_window_is_for_the_keyboard(page: Page, demo: Server) -> None:
+async def test_the_menu_of_a_narrow_window_works_with_the_keyboard(
+    page: Page, demo: Server
+) -> None:
     await page.set_viewport_size({"width": 375, "height": 812})
     await page.goto(demo.base_url)
     opener = page.get_by_role("button", name="Open menu")
@@ -98,7 +100,7 @@ async def test_the_menu_of_a_narrow_window_is_for_the_keyboard(page: Page, demo:
     await expect(page.get_by_role("navigation", name="Pages")).to_be_hidden()
 
 
-async def test_the_menu_of_a_narrow_window_goes_to_a_page_and_closes(
+async def test_the_menu_of_a_narrow_window_opens_a_page_and_closes(
     page: Page, demo: Server
 ) -> None:
     await page.set_viewport_size({"width": 375, "height": 812})
@@ -113,7 +115,7 @@ async def test_the_menu_of_a_narrow_window_goes_to_a_page_and_closes(
     await expect(menu).to_be_hidden()
     await opener.click()
     await expect(menu).to_be_visible()
-    # The page that is open already is a page to go to as well.
+    # The link to the current page closes the menu too.
     await menu.get_by_role("link", name="Groups").click()
     await expect(menu).to_be_hidden()
     await opener.click()
@@ -122,7 +124,7 @@ async def test_the_menu_of_a_narrow_window_goes_to_a_page_and_closes(
     await expect(opener).to_be_focused()
 
 
-async def test_the_first_link_leads_past_the_menu(page: Page, demo: Server) -> None:
+async def test_the_first_link_skips_the_menu(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/queues")
     await expect(page.locator("[data-row]").first).to_be_visible()
     skip = page.get_by_role("link", name="Skip to content")
@@ -146,7 +148,7 @@ async def test_one_key_pauses_and_resumes(page: Page, demo: Server) -> None:
     await expect(page.locator("[data-live]")).to_contain_text("Live")
 
 
-async def test_keys_that_stand_for_themselves_can_be_turned_off(page: Page, demo: Server) -> None:
+async def test_single_key_shortcuts_can_be_turned_off(page: Page, demo: Server) -> None:
     await page.goto(demo.base_url)
     await expect(page.locator("[data-live]")).to_contain_text("Live")
     await page.get_by_role("button", name="Account and appearance").click()
@@ -168,7 +170,7 @@ async def test_keys_that_stand_for_themselves_can_be_turned_off(page: Page, demo
     await expect(page).to_have_url(f"{demo.base_url}/")
 
 
-async def test_figures_are_asked_for_as_often_as_somebody_likes(page: Page, demo: Server) -> None:
+async def test_metrics_are_refreshed_at_the_chosen_interval(page: Page, demo: Server) -> None:
     async def refuse(socket: WebSocketRoute) -> None:
         await socket.close(code=1011)
 
@@ -208,7 +210,7 @@ async def test_the_palette_finds_queues_and_actions(page: Page, demo: Server) ->
     await expect(page.locator("html[data-theme=dark]")).to_be_attached()
 
 
-async def test_a_pause_lasts_through_focus_other_pages_and_a_reload(
+async def test_a_pause_survives_focus_changes_navigation_and_a_reload(
     page: Page, demo: Server
 ) -> None:
     await page.goto(f"{demo.base_url}/queues")
@@ -224,7 +226,7 @@ async def test_a_pause_lasts_through_focus_other_pages_and_a_reload(
     page.on("request", note)
     await page.evaluate("window.dispatchEvent(new Event('focus'))")
     await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    # As long as polling would take to ask again.
+    # As long as the polling interval.
     await page.wait_for_timeout(6_000)
     assert asked == []
     await page.reload()
@@ -232,7 +234,7 @@ async def test_a_pause_lasts_through_focus_other_pages_and_a_reload(
     await expect(page.locator("[data-row]").first).to_be_visible()
 
 
-async def test_a_hidden_tab_asks_nothing_and_a_shown_one_asks_at_once(
+async def test_a_hidden_tab_sends_no_requests_and_a_shown_one_refreshes_immediately(
     page: Page, demo: Server
 ) -> None:
     await page.add_init_script(
@@ -259,7 +261,7 @@ async def test_a_hidden_tab_asks_nothing_and_a_shown_one_asks_at_once(
         )
 
 
-async def test_polling_stands_in_for_the_socket(page: Page, demo: Server) -> None:
+async def test_polling_replaces_the_socket(page: Page, demo: Server) -> None:
     async def refuse(socket: WebSocketRoute) -> None:
         await socket.close(code=1011)
 
@@ -271,9 +273,7 @@ async def test_polling_stands_in_for_the_socket(page: Page, demo: Server) -> Non
         pass
 
 
-async def test_rows_are_dense_and_times_in_utc_where_somebody_likes_them_so(
-    page: Page, demo: Server
-) -> None:
+async def test_dense_rows_and_utc_times_are_preferences(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/queues")
     row = page.get_by_role("table", name="Queues").locator("tr[aria-rowindex]").first
     await expect(row).to_be_visible()
@@ -295,7 +295,7 @@ async def test_rows_are_dense_and_times_in_utc_where_somebody_likes_them_so(
     await expect(utc).to_have_attribute("aria-checked", "false" if before == "true" else "true")
 
 
-async def test_a_part_that_cannot_be_loaded_says_so_and_is_asked_for_again(
+async def test_a_chunk_that_fails_to_load_shows_an_error_and_is_retried(
     context: BrowserContext, demo: Server
 ) -> None:
     page = await context.new_page()

@@ -1,4 +1,4 @@
-"""Consumer groups: how far each is, and where it goes on."""
+"""Consumer groups: their lag and position, and seeks."""
 
 import re
 
@@ -40,7 +40,7 @@ async def test_lag_is_shown_by_partition(page: Page, empty: Server) -> None:
     await expect(page).to_have_url(re.compile("minLag=100"))
 
 
-async def test_a_group_goes_back_to_the_start_when_its_queue_is_named(
+async def test_a_group_seeks_to_the_start_after_its_queue_is_typed(
     page: Page, empty: Server
 ) -> None:
     await read_one(empty, "sought")
@@ -58,7 +58,7 @@ async def test_a_group_goes_back_to_the_start_when_its_queue_is_named(
     assert sorted(await payloads(empty, "sought")) == [0, 1, 2, 3, 4, 5]
 
 
-async def test_a_group_goes_on_from_a_time(page: Page, empty: Server) -> None:
+async def test_a_group_seeks_to_a_time(page: Page, empty: Server) -> None:
     await read_one(empty, "timed")
     late = {"queue": "timed", "partition": "p0", "payload": 99}
     assert (await empty.post("/push", {"items": [late]})).status == 201
@@ -78,7 +78,7 @@ async def test_a_group_goes_on_from_a_time(page: Page, empty: Server) -> None:
     assert await payloads(empty, "timed") == [99]
 
 
-async def test_one_partition_goes_on_from_an_offset(page: Page, empty: Server) -> None:
+async def test_one_partition_seeks_to_an_offset(page: Page, empty: Server) -> None:
     await read_one(empty, "offset")
     await payloads(empty, "offset")
     await page.goto(f"{empty.base_url}/groups?queue=offset")
@@ -92,7 +92,7 @@ async def test_one_partition_goes_on_from_an_offset(page: Page, empty: Server) -
     assert await payloads(empty, "offset") == [2, 4]
 
 
-async def test_a_deleted_group_is_gone(page: Page, empty: Server) -> None:
+async def test_a_deleted_group_disappears(page: Page, empty: Server) -> None:
     await read_one(empty, "left")
     await page.goto(f"{empty.base_url}/groups?queue=left")
     await page.get_by_role("link", name=GROUP).click()
@@ -104,7 +104,7 @@ async def test_a_deleted_group_is_gone(page: Page, empty: Server) -> None:
     assert found.body["consumerGroups"] == []
 
 
-async def test_a_group_goes_on_with_new_messages_alone(page: Page, empty: Server) -> None:
+async def test_a_group_seeks_to_the_end(page: Page, empty: Server) -> None:
     await read_one(empty, "skipped")
     await page.goto(f"{empty.base_url}/groups?queue=skipped")
     await page.get_by_role("link", name=GROUP).click()
@@ -117,7 +117,7 @@ async def test_a_group_goes_on_with_new_messages_alone(page: Page, empty: Server
     assert await payloads(empty, "skipped") == []
 
 
-async def test_groups_that_are_behind_are_found(page: Page, empty: Server) -> None:
+async def test_lagging_groups_are_found(page: Page, empty: Server) -> None:
     await read_one(empty, "behind")
     await read_one(empty, "caught up")
     await payloads(empty, "caught up")

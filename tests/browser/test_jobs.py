@@ -1,4 +1,4 @@
-"""Jobs and schedules: what there is to do, what came of it, and what may be done about it."""
+"""Jobs and schedules: lists, results and actions."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ async def test_a_job_shows_its_data_and_its_result(page: Page, demo: Server) -> 
     await expect(page.get_by_role("region", name="Tree of result")).to_contain_text(str(BIG))
 
 
-async def test_a_worker_is_listed_while_it_is_heard_of(page: Page, demo: Server) -> None:
+async def test_a_worker_is_listed_while_it_sends_heartbeats(page: Page, demo: Server) -> None:
     begun, goes_on = asyncio.Event(), asyncio.Event()
     await page.goto(f"{demo.base_url}/jobs")
     await page.get_by_role("link", name="workers").click()
@@ -77,7 +77,7 @@ async def test_a_worker_is_listed_while_it_is_heard_of(page: Page, demo: Server)
         await jobs.shutdown()
 
 
-async def test_a_failed_job_is_tried_again(page: Page, demo: Server) -> None:
+async def test_a_failed_job_is_retried(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/jobs?queue=media&status=failed")
     await page.get_by_role("table", name="Jobs", exact=True).locator("[data-row]").click()
     await expect(page.locator("main")).to_contain_text("worker.py, line 12")
@@ -114,12 +114,12 @@ async def test_a_schedule_is_run_paused_resumed_and_deleted(page: Page, demo: Se
     await row.get_by_role("button", name="Delete hourly").click()
     await page.get_by_label("to confirm").fill("hourly")
     await dialog.get_by_role("button", name="Delete", exact=True).click()
-    await expect(dialog).to_have_count(0)  # Behind it no role is seen.
+    await expect(dialog).to_have_count(0)  # An open dialog hides the page from queries by role.
     await expect(row).to_have_count(0)
     assert (await demo.get("/schedules/hourly")).status == 404
 
 
-async def test_a_job_leads_to_its_message_and_back_to_the_others(page: Page, demo: Server) -> None:
+async def test_a_job_links_to_its_message_and_back(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/jobs?queue=media&status=completed")
     await page.get_by_role("table", name="Jobs", exact=True).locator("[data-row]").click()
     await page.get_by_role("link", name="Open message").click()

@@ -1,4 +1,4 @@
-"""Keys on the page of the system: made, shown once, given a new secret, revoked."""
+"""API keys on the system page: created, shown once, rotated, revoked."""
 
 import re
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ async def guarded(own_dsn: str) -> AsyncIterator[Server]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def admin(page: Page, guarded: Server, own_dsn: str) -> Caller:
-    """An administrator who looks at the keys."""
+    """An administrator on the page of API keys."""
     key = await make_key(own_dsn, role="admin", name="ops")
     await sign_in(page, guarded, key, ACCESS)
     await expect(row(page, "ops").first).to_be_visible()
@@ -40,9 +40,9 @@ def row(page: Page, name: str) -> Locator:
 
 
 async def secret(page: Page, name: str) -> str:
-    """What the page shows this once."""
+    """The secret that the page shows once."""
     await expect(page.get_by_role("dialog", name=f"Secret of {name}")).to_be_visible()
-    # A click beside it must not lose it.
+    # A click outside must not close the dialog.
     await page.mouse.click(5, 5)
     text = await page.locator("[data-secret]").inner_text()
     await page.get_by_role("button", name="Done").click()
@@ -55,13 +55,13 @@ async def me(server: Server, key: str) -> Any:  # noqa: ANN401 - JSON
 
 
 async def made(admin: Caller, name: str) -> str:
-    """A key that somebody made; its secret."""
+    """Create an API key, and return its secret."""
     reply = await admin.post("/tokens", {"name": name, "role": "read-only"})
     assert reply.status == 201
     return reply.body["token"]
 
 
-async def test_a_key_is_made_with_all_that_narrows_it(
+async def test_a_key_is_created_with_all_restrictions(
     page: Page, context: BrowserContext, admin: Caller
 ) -> None:
     await context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -119,7 +119,7 @@ async def test_a_key_may_have_permissions_instead_of_a_role(page: Page, admin: C
     await expect(row(page, "auditor")).to_contain_text("browse, operate")
 
 
-async def test_what_the_server_refuses_is_said_and_can_be_mended(page: Page, admin: Caller) -> None:
+async def test_a_server_error_is_shown_and_can_be_corrected(page: Page, admin: Caller) -> None:
     await page.get_by_role("button", name="Create API key").click()
     dialog = page.get_by_role("dialog")
     await page.get_by_label("Name", exact=True).fill("late")
@@ -132,7 +132,7 @@ async def test_what_the_server_refuses_is_said_and_can_be_mended(page: Page, adm
     assert (await me(admin.server, await secret(page, "late")))["name"] == "key:late"
 
 
-async def test_a_rotated_key_has_a_new_secret_and_the_old_one_a_grace(
+async def test_a_rotated_key_has_a_new_secret_and_the_old_one_a_grace_period(
     page: Page, admin: Caller
 ) -> None:
     old = await made(admin, "worker")
@@ -152,7 +152,7 @@ async def test_a_rotated_key_has_a_new_secret_and_the_old_one_a_grace(
         assert (await me(admin.server, key))["code"] == "unauthorized"
 
 
-async def test_whoever_rotates_its_own_key_goes_on(page: Page, admin: Caller) -> None:
+async def test_a_user_who_rotates_their_own_key_stays_signed_in(page: Page, admin: Caller) -> None:
     own = row(page, "this tab")
     await expect(own).to_have_count(1)
     await own.get_by_role("button", name="Rotate ops").click()
@@ -164,7 +164,9 @@ async def test_whoever_rotates_its_own_key_goes_on(page: Page, admin: Caller) ->
     await expect(own).to_have_count(1)
 
 
-async def test_a_revoked_key_wants_its_name_typed_and_is_refused(page: Page, admin: Caller) -> None:
+async def test_revoking_a_key_requires_its_name_and_the_key_is_then_rejected(
+    page: Page, admin: Caller
+) -> None:
     key = await made(admin, "stolen")
     await page.reload()
     await page.get_by_role("button", name="Revoke stolen").click()
@@ -172,7 +174,7 @@ async def test_a_revoked_key_wants_its_name_typed_and_is_refused(page: Page, adm
     await expect(revoke).to_be_disabled()
     await page.get_by_label("to confirm").fill("stolen")
     await revoke.click()
-    # What stands behind a dialog is hidden from roles, so it must be gone first.
+    # An open dialog hides the page from queries by role, so it must close first.
     await expect(page.get_by_role("dialog")).to_have_count(0)
     await expect(row(page, "stolen")).to_have_count(0)
     assert (await me(admin.server, key))["code"] == "unauthorized"
@@ -185,7 +187,7 @@ async def test_a_revoked_key_wants_its_name_typed_and_is_refused(page: Page, adm
     await expect(page.get_by_role("button", name="Rotate stolen")).to_have_count(0)
 
 
-async def test_a_key_leads_to_what_it_did(page: Page, admin: Caller) -> None:
+async def test_a_key_links_to_its_audit_log(page: Page, admin: Caller) -> None:
     boss = Caller(admin.server, (await admin.post("/tokens", {"name": "boss", "role": "admin"}))
                   .body["token"])  # fmt: skip
     await boss.push("watched")
@@ -197,25 +199,23 @@ async def test_a_key_leads_to_what_it_did(page: Page, admin: Caller) -> None:
     await expect(records).to_contain_text("pause")
 
 
-async def test_whoever_is_no_administrator_sees_no_key(
-    page: Page, guarded: Server, own_dsn: str
-) -> None:
+async def test_only_an_administrator_sees_keys(page: Page, guarded: Server, own_dsn: str) -> None:
     await sign_in(page, guarded, await make_key(own_dsn, role="read-write"), ACCESS)
     await expect(page.locator("[data-failure=forbidden]")).to_be_visible()
     await expect(page.locator("[data-row]")).to_have_count(0)
 
 
-async def test_without_authentication_the_page_says_that_keys_are_not_asked_for(
+async def test_without_authentication_the_page_explains_that_keys_are_not_checked(
     page: Page, own_dsn: str
 ) -> None:
     async with Server(own_dsn, FAST) as server:
         await page.goto(server.base_url + ACCESS)
         await expect(page.locator("main")).to_contain_text("does not authenticate callers")
-        # Before its server: it would miss what it still loads.
+        # Leave the page before its server stops, because it still sends requests.
         await page.goto("about:blank")
 
 
-async def test_a_line_that_names_queues_is_taken_back(page: Page, admin: Caller) -> None:
+async def test_a_scope_line_can_be_removed(page: Page, admin: Caller) -> None:
     await page.get_by_role("button", name="Create API key").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Name", exact=True).fill("narrow")

@@ -1,4 +1,4 @@
-"""Lists of the dashboard: none is cut without a word, and a sort is in the URL."""
+"""Lists of the dashboard always show that there is more, and keep the sort order in the URL."""
 
 import asyncio
 import re
@@ -18,7 +18,7 @@ MANY = 105
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def many(empty: Server) -> Server:
-    """Many queues with a job that gave up, and one with many groups, each further than the last."""
+    """Many queues with a failed job, and one with many groups, each further ahead than the last."""
     names = [f"q{n:03}" for n in range(MANY)]
     for name in names:
         await empty.post("/configure", {"queue": name, "options": {"ordered": False}})
@@ -42,9 +42,9 @@ async def many(empty: Server) -> Server:
 
 
 async def further(page: Page, table: Locator) -> None:
-    """What is loaded is said not to be all; the rest comes when it is asked for."""
+    """Check that the list shows that there is more, and load the rest."""
     await expect(table).to_have_attribute("aria-rowcount", "-1")
-    # A click would scroll to the button first, and scrolling loads the rest by itself.
+    # A click would scroll to the button first, and scrolling also loads the rest.
     await page.get_by_role("button", name="Load more").dispatch_event("click")
     await expect(table).to_have_attribute("aria-rowcount", str(MANY + 1))
     await expect(page.get_by_role("button", name="Load more")).to_have_count(0)
@@ -77,7 +77,7 @@ async def test_all_groups_of_a_queue_are_listed_and_sorted(page: Page, many: Ser
     head = table.get_by_role("columnheader", name="Lag")
     await expect(head).to_have_attribute("aria-sort", "descending")
     async with asyncio.timeout(120):
-        # As last sampled.
+        # As of the last sample.
         while (await table.locator("[data-row]").first.text_content() or "").strip() != "g000":
             await page.reload()
             await expect(table.locator("[data-row]").first).to_be_visible()

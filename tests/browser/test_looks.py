@@ -1,4 +1,6 @@
-"""Every page in both themes, wide and narrow: axe finds nothing, and nothing sticks out."""
+"""
+Every page in both themes, wide and narrow: axe has no findings, and the page does not overflow.
+"""
 
 import pytest
 from playwright.async_api import Page, expect
@@ -44,7 +46,7 @@ PAGES = {
 
 
 async def look(page: Page, name: str) -> None:
-    """The page as it stands, in both themes, for people and for axe."""
+    """Check the current page in both themes with axe, and save screenshots."""
     for theme in ("light", "dark"):
         await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
         await expect(page.locator(f"html[data-theme={theme}]")).to_be_attached()
@@ -57,7 +59,7 @@ async def look(page: Page, name: str) -> None:
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("name", PAGES)
-async def test_a_page_is_for_everybody(page: Page, demo: Server, name: str, width: int) -> None:
+async def test_a_page_is_accessible(page: Page, demo: Server, name: str, width: int) -> None:
     path, ready = PAGES[name]
     await page.set_viewport_size({"width": width, "height": 900 if width == WIDE else 812})
     await page.goto(demo.base_url + path)
@@ -67,7 +69,7 @@ async def test_a_page_is_for_everybody(page: Page, demo: Server, name: str, widt
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-async def test_the_page_of_a_message_is_for_everybody(page: Page, demo: Server, width: int) -> None:
+async def test_the_page_of_a_message_is_accessible(page: Page, demo: Server, width: int) -> None:
     await page.set_viewport_size({"width": width, "height": 900})
     listed = await demo.get("/dlq", queue="demo.refunds", limit=1)
     await page.goto(f"{demo.base_url}/messages/{listed.body['messages'][0]['messageId']}")
@@ -79,9 +81,7 @@ async def test_the_page_of_a_message_is_for_everybody(page: Page, demo: Server, 
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_dialogs_and_the_palette_are_for_everybody(
-    page: Page, demo: Server, theme: str
-) -> None:
+async def test_dialogs_and_the_palette_are_accessible(page: Page, demo: Server, theme: str) -> None:
     await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
     await page.goto(f"{demo.base_url}/queues/demo.orders")
     await page.get_by_role("button", name="Push", exact=True).click()

@@ -1,4 +1,4 @@
-"""An encrypted message is masked in every page, until somebody who may reveals it."""
+"""An encrypted message is masked on every page, until a permitted user reveals it."""
 
 import json
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ OPTIONS = {"encryptionEnabled": True, "ordered": False}
 
 
 class Vault(NamedTuple):
-    """A server with an encrypted queue, and who may do what there."""
+    """A server with an encrypted queue, and its users."""
 
     server: Server
     admin: Caller
@@ -32,7 +32,7 @@ class Vault(NamedTuple):
 
 
 def payload(n: int) -> dict[str, Any]:
-    """As a job has one, so that it is seen in the pages of both."""
+    """The payload of a job, so that the pages of messages and jobs show it."""
     return {"name": CANARY, "customer": {"id": n}, "data": {"n": n}}
 
 
@@ -61,7 +61,7 @@ async def vault(own_dsn: str) -> AsyncIterator[Vault]:
 
 
 async def revealed(vault: Vault, queue: str = "vault") -> list[list[str]]:
-    """What the audit log says was revealed, the newest first."""
+    """The revealed messages in the audit log, newest first."""
     records = (await vault.admin.get("/audit", queue=queue, limit=200)).body["records"]
     told = [each["record"]["revealed"] for each in records]
     return [each for each in told if each is not None]
@@ -87,7 +87,7 @@ async def test_a_message_is_masked_and_revealed_once(page: Page, vault: Vault, w
     await expect(page.get_by_role("group", name="payload")).to_contain_text(CANARY)
     await expect(page.get_by_text("secret", exact=True)).to_be_visible()
     await expect(note).to_have_count(0)
-    # Figures go on to be asked for, and what was revealed is not among them.
+    # Refreshes of the metrics do not include the revealed payload.
     async with page.expect_response(f"**/api/v1/messages/{id_}"):
         pass
     await expect(page.get_by_role("group", name="payload")).to_contain_text(CANARY)
@@ -113,7 +113,9 @@ async def test_another_message_is_masked_again(page: Page, vault: Vault) -> None
     assert CANARY not in await page.content()
 
 
-async def test_who_may_not_reveal_is_told_why(page: Page, vault: Vault) -> None:
+async def test_a_user_without_permission_sees_why_a_message_stays_masked(
+    page: Page, vault: Vault
+) -> None:
     asked: list[str] = []
 
     def hear(request: Request) -> None:
@@ -144,7 +146,9 @@ async def test_who_may_not_reveal_is_told_why(page: Page, vault: Vault) -> None:
     assert CANARY not in refused[1]
 
 
-async def test_a_search_inside_is_made_when_somebody_reveals_it(page: Page, vault: Vault) -> None:
+async def test_a_search_in_payloads_runs_after_the_user_reveals_them(
+    page: Page, vault: Vault
+) -> None:
     before = len(await revealed(vault))
     search = "/messages?queue=vault&q=payload.customer.id%3A42"
     await sign_in(page, vault.server, vault.admin.token, search)
@@ -156,7 +160,7 @@ async def test_a_search_inside_is_made_when_somebody_reveals_it(page: Page, vaul
     await expect(rows).to_have_count(1)
     await expect(page.get_by_role("cell", name=CANARY)).to_be_visible()
     assert (await revealed(vault))[0] == [vault.ids[1]]
-    # Another search is another question.
+    # Another search needs another confirmation.
     await page.get_by_label("Search messages").fill("payload.customer.id:41")
     await page.get_by_role("button", name="Search", exact=True).click()
     await expect(note).to_be_visible()
@@ -184,7 +188,7 @@ async def test_a_job_is_masked_and_revealed(page: Page, vault: Vault) -> None:
     await expect(page.get_by_role("group", name="data")).to_contain_text("42")
 
 
-async def test_an_export_says_what_is_masked_and_reveals_it_when_asked(
+async def test_an_export_shows_what_is_masked_and_can_reveal_it(
     page: Page, vault: Vault, tmp_path: Path
 ) -> None:
     async def exported(button: str) -> dict[str, Any]:
@@ -208,7 +212,7 @@ async def test_an_export_says_what_is_masked_and_reveals_it_when_asked(
     await expect(badge).to_have_attribute("title", letter["messageId"])
 
 
-async def test_without_the_log_the_page_reveals_nothing(page: Page, vault: Vault) -> None:
+async def test_without_the_audit_log_no_message_is_revealed(page: Page, vault: Vault) -> None:
     await page.route("**/*reveal=true*", lambda route: route.fulfill(status=503, body="{}"))
     await sign_in(page, vault.server, vault.admin.token, f"/messages/{vault.ids[0]}")
     await page.get_by_role("button", name="Reveal").click()

@@ -1,4 +1,4 @@
-"""Messages: searched, shown whole, compared, tried again, given up, copied, redacted, followed."""
+"""Messages: searched, shown, compared, retried, dead-lettered, copied, redacted, tailed."""
 
 import json
 import re
@@ -30,7 +30,7 @@ async def fail(server: Server, queue: str, status: str = "failed") -> None:
     assert reply.status == 200
 
 
-async def test_messages_are_found_by_words_before_a_colon(page: Page, empty: Server) -> None:
+async def test_messages_are_found_by_search_fields(page: Page, empty: Server) -> None:
     await empty.post("/configure", {"queue": "found", "options": {"retryDelay": 3_600_000}})
     await push(empty, "found", {"customer": {"id": BIG}, "city": "Köln"}, partition="eu/1")
     await push(empty, "found", {"customer": {"id": 42}, "city": "Paris"}, partition="us")
@@ -69,7 +69,7 @@ async def test_messages_are_found_by_words_before_a_colon(page: Page, empty: Ser
     await expect(search).to_have_value("Köln")
 
 
-async def test_a_search_offers_the_names_that_there_are(page: Page, empty: Server) -> None:
+async def test_a_search_suggests_existing_names(page: Page, empty: Server) -> None:
     await push(empty, "offers", 1, partition="north")
     await page.goto(f"{empty.base_url}/messages?queue=offers")
     search = page.get_by_role("combobox", name="Search messages")
@@ -81,7 +81,7 @@ async def test_a_search_offers_the_names_that_there_are(page: Page, empty: Serve
     await expect(options.first).to_have_attribute("value", "late partition:north")
 
 
-async def test_a_payload_is_shown_whole_with_every_digit(page: Page, empty: Server) -> None:
+async def test_a_payload_is_shown_completely_with_every_digit(page: Page, empty: Server) -> None:
     long = "x" * 5_000
     payload = {"big": BIG, "deep": {"a": {"b": {"c": [1.5, {"d": "found me"}]}}}, "long": long}
     pushed = await push(empty, "whole", {**payload, "many": [*range(500)]}, headers={"h-1": "v"})
@@ -105,7 +105,7 @@ async def test_a_payload_is_shown_whole_with_every_digit(page: Page, empty: Serv
     await expect(page).to_have_url(re.compile(re.escape(pushed["id"])))
 
 
-async def test_a_trace_id_leads_to_the_tracing_system(page: Page, own_dsn: str) -> None:
+async def test_a_trace_id_links_to_the_tracing_system(page: Page, own_dsn: str) -> None:
     url = "https://traces.example.com/trace/{traceId}?from=queen"
     async with Server(own_dsn, {"QUEEN_TRACE_URL": url}) as server:
         traced = await push(server, "traced", 1, traceId="4bf92f3577b34da6/é")
@@ -117,7 +117,7 @@ async def test_a_trace_id_leads_to_the_tracing_system(page: Page, own_dsn: str) 
         await expect(link).to_have_attribute("rel", "noopener noreferrer")
 
 
-async def test_the_path_and_the_value_are_copied(page: Page, empty: Server) -> None:
+async def test_a_path_and_a_value_are_copied(page: Page, empty: Server) -> None:
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     pushed = await push(empty, "copied", {"a b": {"n": BIG}})
 
@@ -145,7 +145,7 @@ async def test_two_messages_are_compared(page: Page, empty: Server) -> None:
     await expect(table.locator("[data-row]")).to_have_count(3)
 
 
-async def test_one_that_waits_is_tried_again_at_once(page: Page, empty: Server) -> None:
+async def test_a_waiting_message_is_retried_immediately(page: Page, empty: Server) -> None:
     await empty.post("/configure", {"queue": "again", "options": {"retryDelay": 3_600_000}})
     pushed = await push(empty, "again", 1)
     await fail(empty, "again")
@@ -160,7 +160,9 @@ async def test_one_that_waits_is_tried_again_at_once(page: Page, empty: Server) 
     assert popped.body["messages"][0]["attempt"] == 2
 
 
-async def test_one_is_given_up_and_moved_to_another_queue(page: Page, empty: Server) -> None:
+async def test_a_message_is_dead_lettered_and_moved_to_another_queue(
+    page: Page, empty: Server
+) -> None:
     await empty.post("/configure", {"queue": "given", "options": {"retryDelay": 3_600_000}})
     await push(empty, "elsewhere", 0)
     pushed = await push(empty, "given", {"n": BIG})
@@ -196,7 +198,9 @@ async def test_a_copy_is_pushed_with_every_digit(page: Page, empty: Server) -> N
     assert (copy["data"], copy["headers"]) == ({"n": BIG, "f": 1.0}, {"h": "v"})
 
 
-async def test_redacting_wants_a_word_and_erases(page: Page, empty: Server) -> None:
+async def test_redacting_requires_a_confirmation_and_erases_the_payload(
+    page: Page, empty: Server
+) -> None:
     pushed = await push(empty, "redacted", {"card": "4711"})
     await page.goto(f"{empty.base_url}/messages/{pushed['id']}")
     await page.get_by_role("button", name="Redact").click()
@@ -208,7 +212,7 @@ async def test_redacting_wants_a_word_and_erases(page: Page, empty: Server) -> N
     assert "4711" not in await page.locator("main").inner_text()
 
 
-async def test_one_that_is_not_due_is_shown_and_cancelled(page: Page, empty: Server) -> None:
+async def test_a_scheduled_message_is_shown_and_cancelled(page: Page, empty: Server) -> None:
     await push(empty, "later", {"n": 1}, delaySeconds=3_600, transactionId="t/1 %")
     await page.goto(f"{empty.base_url}/messages?queue=later&q=status:scheduled")
     await page.locator("[data-row]").click()
@@ -224,7 +228,7 @@ async def test_one_that_is_not_due_is_shown_and_cancelled(page: Page, empty: Ser
     assert found.body["messages"] == []
 
 
-async def test_a_tail_shows_what_comes_and_holds_when_told(page: Page, empty: Server) -> None:
+async def test_a_tail_shows_new_messages_and_can_be_paused(page: Page, empty: Server) -> None:
     await push(empty, "followed", {"n": 0})
     await page.clock.install()
     await page.goto(f"{empty.base_url}/tail?queue=followed")
@@ -255,14 +259,14 @@ async def test_a_tail_has_the_filters_of_the_search(page: Page, empty: Server) -
     await expect(lines).to_contain_text('"b"')
 
 
-async def test_a_message_that_is_not_there_is_told(page: Page, empty: Server) -> None:
+async def test_a_missing_message_shows_an_explanation(page: Page, empty: Server) -> None:
     await page.goto(f"{empty.base_url}/messages/nothing")
     await expect(page.locator("[data-failure=missing]")).to_be_visible()
     await page.goto(f"{empty.base_url}/messages?queue=nothing-here")
     await expect(page.locator("[data-failure=missing]")).to_be_visible()
 
 
-async def test_a_search_that_finds_nothing_goes_on_by_itself(page: Page, empty: Server) -> None:
+async def test_a_search_without_matches_continues_automatically(page: Page, empty: Server) -> None:
     await push(empty, "deep", {"name": "needle"})
     many = {"items": [{"queue": "deep", "payload": 0}] * 6_000}
     assert (await empty.post("/push", many)).status == 201

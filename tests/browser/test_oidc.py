@@ -1,4 +1,4 @@
-"""People sign in at the installation's own provider, and come back to where they wanted to go."""
+"""Users sign in at their own OpenID provider, and return to the requested page."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -22,7 +22,7 @@ WANTED = "/queues/orders?tab=deliveries&group=billing"
 
 
 class Site:
-    """A provider, and what a server needs to trust it."""
+    """A provider, and the server settings to trust it."""
 
     def __init__(self, folder: Path) -> None:
         self._authority = Authority(folder)
@@ -80,14 +80,14 @@ async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
 
 @asynccontextmanager
 async def served(page: Page, dsn: str, settings: dict[str, str]) -> AsyncGenerator[Server]:
-    """A server of one test; the page goes first, for it would miss what it still loads."""
+    """A server for one test. The page is left before it stops, because it still sends requests."""
     async with Server(dsn, settings) as server:
         yield server
         await page.goto("about:blank")
 
 
 async def begin(page: Page, url: str, user: str, role: str = "read-only") -> None:
-    """Ask for a page, and say at the provider who one is."""
+    """Open a page, and choose a user at the provider."""
     await page.goto(url)
     await page.get_by_role("button", name="Sign in with Acme").click()
     await page.get_by_label("User").fill(user)
@@ -96,19 +96,19 @@ async def begin(page: Page, url: str, user: str, role: str = "read-only") -> Non
 
 
 async def kept(page: Page) -> dict[str, str]:
-    """What the tab remembers."""
+    """The stored data of the tab."""
     return await page.evaluate("({...sessionStorage})")
 
 
 async def refused(page: Page, sentence: str) -> None:
-    """The sign-in page says why, and nothing was kept."""
+    """Check that the sign-in page shows the reason, and that the tab stores no token."""
     await expect(page.get_by_role("alert")).to_contain_text(sentence)
     await expect(page.get_by_role("button", name="Sign in with Acme")).to_be_enabled()
     assert not {"queen.token", "queen.grant", "queen.sign-in"} & (await kept(page)).keys()
     assert "code=" not in page.url
 
 
-async def test_somebody_signs_in_and_is_where_they_wanted_to_be(
+async def test_a_user_signs_in_and_returns_to_the_requested_page(
     page: Page, guarded: Server
 ) -> None:
     await begin(page, guarded.base_url + WANTED, "ann")
@@ -127,7 +127,7 @@ async def test_somebody_signs_in_and_is_where_they_wanted_to_be(
 
 
 @pytest.mark.parametrize(("role", "may"), [("admin", True), ("read-only", False)])
-async def test_the_role_is_what_the_provider_says(
+async def test_the_provider_sets_the_role(
     page: Page, guarded: Server, role: str, may: bool
 ) -> None:
     await begin(page, f"{guarded.base_url}/queues/orders", f"{role}-person", role)
@@ -142,13 +142,13 @@ async def test_the_role_is_what_the_provider_says(
     assert status == (200 if may else 403)
 
 
-async def test_a_return_that_nobody_began_is_refused(page: Page, guarded: Server) -> None:
+async def test_a_return_without_a_sign_in_is_rejected(page: Page, guarded: Server) -> None:
     await page.goto(f"{guarded.base_url}/signed-in?code=stolen&state=forged")
     await refused(page, "was not started in this tab")
 
 
 async def caught(page: Page, url: str) -> str:
-    """Where the provider would send somebody back to; the tab stays there."""
+    """Intercept the redirect of the provider, and return its URL."""
     urls: list[str] = []
 
     async def catch(route: Route) -> None:
@@ -166,7 +166,7 @@ async def caught(page: Page, url: str) -> str:
     return urls[0]
 
 
-async def test_a_code_with_another_state_is_refused(page: Page, guarded: Server) -> None:
+async def test_a_code_with_another_state_is_rejected(page: Page, guarded: Server) -> None:
     url = await caught(page, guarded.base_url + WANTED)
     assert "&state=" in url
     await page.goto(url.partition("&state=")[0] + "&state=forged")
@@ -174,7 +174,7 @@ async def test_a_code_with_another_state_is_refused(page: Page, guarded: Server)
     assert page.url == guarded.base_url + WANTED
 
 
-async def test_a_code_is_of_the_tab_that_asked_for_it(
+async def test_a_code_works_only_in_the_tab_that_requested_it(
     page: Page, context: BrowserContext, guarded: Server
 ) -> None:
     url = await caught(page, guarded.base_url)
@@ -185,7 +185,7 @@ async def test_a_code_is_of_the_tab_that_asked_for_it(
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
-async def test_a_return_that_is_opened_again_changes_nothing(page: Page, guarded: Server) -> None:
+async def test_reopening_the_return_url_changes_nothing(page: Page, guarded: Server) -> None:
     returns: list[str] = []
     page.on("request", lambda each: returns.append(each.url) if "/signed-in?" in each.url else None)
     await begin(page, f"{guarded.base_url}/queues", "ann")
@@ -204,7 +204,7 @@ async def test_a_return_that_is_opened_again_changes_nothing(page: Page, guarded
         ("nobody", "Acme denied the sign-in"),
     ],
 )
-async def test_what_goes_wrong_is_said_with_what_to_do(
+async def test_an_error_is_shown_with_a_solution(
     page: Page, guarded: Server, user: str, sentence: str
 ) -> None:
     await begin(page, guarded.base_url + WANTED, user)
@@ -221,13 +221,15 @@ async def test_a_path_that_looks_like_another_site_is_a_page_of_this_one(
     assert page.url == url
 
 
-async def test_a_provider_that_the_page_cannot_ask_is_named(page: Page, guarded: Server) -> None:
+async def test_a_provider_without_cors_is_named(page: Page, guarded: Server) -> None:
     await page.route("**/token", lambda route: route.abort())
     await begin(page, guarded.base_url, "ann")
     await refused(page, f"does not allow {guarded.base_url} to request tokens (CORS)")
 
 
-async def test_signing_out_ends_it_here_and_at_the_provider(page: Page, guarded: Server) -> None:
+async def test_signing_out_ends_the_session_here_and_at_the_provider(
+    page: Page, guarded: Server
+) -> None:
     await begin(page, f"{guarded.base_url}/queues", "ann")
     await page.get_by_role("button", name="Account and appearance").click()
     await page.get_by_role("menuitem", name="Sign out").click()
@@ -240,20 +242,20 @@ async def test_signing_out_ends_it_here_and_at_the_provider(page: Page, guarded:
     await expect(page.get_by_label("User")).to_be_visible()
 
 
-async def test_a_token_that_ends_says_so_and_the_way_back_is_one_click(
+async def test_an_expired_token_is_explained_and_one_click_signs_in_again(
     page: Page, guarded: Server
 ) -> None:
     await begin(page, guarded.base_url + WANTED, "ann-4")
     await expect(page.locator("[data-row]")).to_be_visible()
     await expect(page.get_by_role("alert")).to_contain_text("You were signed out", timeout=40_000)
     assert page.url == guarded.base_url + WANTED
-    # The provider still knows who it is.
+    # The provider still has a session.
     await page.get_by_role("button", name="Sign in with Acme").click()
     await expect(page.locator("[data-row]")).to_be_visible()
     assert page.url == guarded.base_url + WANTED
 
 
-async def test_a_token_is_renewed_before_it_ends_if_the_provider_lets_it(
+async def test_a_token_is_renewed_before_it_expires_if_the_provider_allows_it(
     page: Page, own_dsn: str, site: Site
 ) -> None:
     settings = site.settings(OIDC_SCOPES="openid profile offline_access")
@@ -271,9 +273,7 @@ async def test_a_token_is_renewed_before_it_ends_if_the_provider_lets_it(
         await expect(page.get_by_role("heading", name="Queues")).to_be_visible()
 
 
-async def test_who_signs_out_while_a_token_is_renewed_stays_out(
-    page: Page, own_dsn: str, site: Site
-) -> None:
+async def test_signing_out_during_a_renewal_is_final(page: Page, own_dsn: str, site: Site) -> None:
     is_asked, may_answer = asyncio.Event(), asyncio.Event()
 
     async def hold(route: Route) -> None:
@@ -298,7 +298,7 @@ async def test_who_signs_out_while_a_token_is_renewed_stays_out(
         assert not {"queen.token", "queen.grant"} & (await kept(page)).keys()
 
 
-async def test_a_tab_that_slept_is_renewed_when_it_is_refused(
+async def test_a_tab_with_an_expired_token_renews_it_after_a_rejection(
     page: Page, own_dsn: str, site: Site
 ) -> None:
     settings = site.settings(OIDC_SCOPES="openid profile offline_access")
@@ -311,7 +311,9 @@ async def test_a_tab_that_slept_is_renewed_when_it_is_refused(
         assert (await kept(page))["queen.token"] != "a.b.c"
 
 
-async def test_behind_a_prefix_and_with_the_id_token(page: Page, own_dsn: str, site: Site) -> None:
+async def test_sign_in_works_behind_a_prefix_and_with_the_id_token(
+    page: Page, own_dsn: str, site: Site
+) -> None:
     settings = site.settings(QUEEN_PATH_PREFIX="/tools/queen", OIDC_TOKEN="id", JWT_AUDIENCE=CLIENT)
     async with served(page, own_dsn, settings) as server:
         url = f"{server.base_url}/tools/queen"
@@ -324,7 +326,7 @@ async def test_behind_a_prefix_and_with_the_id_token(page: Page, own_dsn: str, s
         assert page.url == f"{url}/"
 
 
-async def test_a_token_that_the_server_does_not_take_is_explained(
+async def test_a_token_that_the_server_rejects_is_explained(
     page: Page, own_dsn: str, site: Site
 ) -> None:
     async with served(page, own_dsn, site.settings(JWT_AUDIENCE="other")) as server:
@@ -333,7 +335,7 @@ async def test_a_token_that_the_server_does_not_take_is_explained(
         await expect(page.get_by_role("alert")).to_contain_text("JWT_AUDIENCE")
 
 
-async def test_a_provider_that_is_away_leaves_keys(page: Page, own_dsn: str, site: Site) -> None:
+async def test_without_the_provider_keys_still_work(page: Page, own_dsn: str, site: Site) -> None:
     settings = site.settings(JWT_ISSUER="https://localhost:1")
     async with served(page, own_dsn, settings) as server:
         await page.goto(server.base_url)
@@ -346,9 +348,7 @@ async def test_a_provider_that_is_away_leaves_keys(page: Page, own_dsn: str, sit
         await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
-async def test_the_policy_opens_for_tokens_of_the_provider_alone(
-    guarded: Server, site: Site
-) -> None:
+async def test_the_policy_allows_only_requests_to_the_provider(guarded: Server, site: Site) -> None:
     async with guarded.session.get(guarded.base_url) as answer:
         policy = answer.headers["Content-Security-Policy"]
     directives = [each.strip() for each in policy.split(";")]
@@ -360,7 +360,7 @@ async def test_the_policy_opens_for_tokens_of_the_provider_alone(
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_the_page_is_for_everybody(
+async def test_the_sign_in_page_is_accessible(
     page: Page, guarded: Server, theme: str, width: int
 ) -> None:
     await page.set_viewport_size({"width": width, "height": 812})

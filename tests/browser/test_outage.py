@@ -1,4 +1,4 @@
-"""A server that goes away while somebody looks."""
+"""A server that becomes unavailable while the dashboard is open."""
 
 import asyncio
 import re
@@ -13,7 +13,7 @@ from tests.support.server import Server
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_old_figures_are_said_to_be_old_until_the_server_is_back(
+async def test_old_metrics_are_marked_as_old_until_the_server_is_back(
     page: Page, demo: Server
 ) -> None:
     await page.clock.install()
@@ -37,7 +37,7 @@ async def test_an_error_is_never_shown_as_empty(page: Page, demo: Server) -> Non
     await expect(page.locator("[data-empty]")).to_have_count(0)
 
 
-async def test_a_timeout_is_told_apart(page: Page, demo: Server) -> None:
+async def test_a_timeout_has_its_own_message(page: Page, demo: Server) -> None:
     await page.clock.install()
     await page.add_init_script(
         "AbortSignal.timeout = () => AbortSignal.abort(new DOMException('', 'TimeoutError'))"
@@ -47,7 +47,7 @@ async def test_a_timeout_is_told_apart(page: Page, demo: Server) -> None:
 
 
 async def refuse(route: Route) -> None:
-    """All but who somebody is."""
+    """Reject all requests except authentication."""
     if "/auth/" in route.request.url:
         await route.continue_()
     else:
@@ -56,9 +56,11 @@ async def refuse(route: Route) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in ("missing", "tail")])
-async def test_what_failed_says_so_and_is_tried_again(page: Page, demo: Server, name: str) -> None:
+async def test_a_failed_section_shows_an_error_and_can_be_retried(
+    page: Page, demo: Server, name: str
+) -> None:
     path, ready = PAGES[name]
-    # Paused: nothing is asked for again but by hand.
+    # Paused, so that only the button sends requests again.
     await page.add_init_script("sessionStorage.setItem('queen.paused', 'true')")
     await page.route("**/api/v1/**", refuse)
     await page.goto(demo.base_url + path)
@@ -68,7 +70,7 @@ async def test_what_failed_says_so_and_is_tried_again(page: Page, demo: Server, 
     await page.unroute("**/api/v1/**")
     again = page.get_by_role("button", name="Try again")
     there = page.locator(ready).first
-    # Behind one that is mended there may be others, once what it is about has come.
+    # After one section has loaded, others that depend on it may fail.
     await expect(again.first).to_be_visible()
     while await again.count():
         button = await again.first.element_handle()
@@ -80,9 +82,7 @@ async def test_what_failed_says_so_and_is_tried_again(page: Page, demo: Server, 
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name != "missing"])
-async def test_what_has_not_come_yet_is_not_said_to_be_none(
-    page: Page, demo: Server, name: str
-) -> None:
+async def test_loading_sections_are_not_shown_as_empty(page: Page, demo: Server, name: str) -> None:
     answered = asyncio.Event()
 
     async def hold(route: Route) -> None:
@@ -92,7 +92,7 @@ async def test_what_has_not_come_yet_is_not_said_to_be_none(
 
     path, ready = PAGES[name]
     await page.route("**/api/v1/**", hold)
-    # It is open, and says nothing.
+    # The socket is open, and sends no frames.
     await page.route_web_socket("**/ws/dashboard*", lambda _: None)
     try:
         await page.goto(demo.base_url + path)
@@ -108,9 +108,7 @@ async def test_what_has_not_come_yet_is_not_said_to_be_none(
     await expect(page.locator("[data-loading]")).to_have_count(0)
 
 
-async def test_a_tab_of_a_queue_says_nothing_of_what_has_not_come_yet(
-    page: Page, demo: Server
-) -> None:
+async def test_a_loading_tab_of_a_queue_is_not_shown_as_empty(page: Page, demo: Server) -> None:
     answered = asyncio.Event()
 
     async def hold(route: Route) -> None:
@@ -132,9 +130,7 @@ async def test_a_tab_of_a_queue_says_nothing_of_what_has_not_come_yet(
     await expect(page.locator("[data-row]").first).to_be_visible()
 
 
-async def test_a_server_that_cannot_say_who_somebody_is_is_asked_again(
-    page: Page, demo: Server
-) -> None:
+async def test_a_server_that_cannot_authenticate_is_asked_again(page: Page, demo: Server) -> None:
     await page.route("**/auth/me", lambda route: route.abort())
     await page.goto(f"{demo.base_url}/queues")
     await expect(page.locator("[data-failure=unreachable]")).to_be_visible()
@@ -143,7 +139,7 @@ async def test_a_server_that_cannot_say_who_somebody_is_is_asked_again(
     await expect(page.locator("[data-row]").first).to_be_visible()
 
 
-async def test_a_tail_that_failed_says_so_and_is_tried_again(page: Page, demo: Server) -> None:
+async def test_a_failed_tail_shows_an_error_and_is_retried(page: Page, demo: Server) -> None:
     path, ready = PAGES["tail"]
     await page.clock.install()
     await page.route("**/api/v1/messages?**", refuse)

@@ -1,4 +1,4 @@
-"""The overview: each figure leads to the list that it is of."""
+"""The overview: each metric links to its list."""
 
 import json
 from urllib.parse import urlsplit
@@ -22,7 +22,7 @@ TILES = {
 }
 
 
-async def test_every_figure_leads_to_its_list(page: Page, demo: Server) -> None:
+async def test_every_metric_links_to_its_list(page: Page, demo: Server) -> None:
     await page.goto(demo.base_url)
     await expect(page.locator("[data-tile]")).to_have_count(len(TILES))
     for label, path in TILES.items():
@@ -35,7 +35,9 @@ async def test_every_figure_leads_to_its_list(page: Page, demo: Server) -> None:
     await expect(page).to_have_url(f"{demo.base_url}/queues")
 
 
-async def test_while_messages_move_one_question_is_asked_again(page: Page, demo: Server) -> None:
+async def test_while_messages_move_only_the_overview_is_requested_again(
+    page: Page, demo: Server
+) -> None:
     sent: list[str | bytes] = []
 
     def note(frame: str | bytes) -> None:
@@ -65,14 +67,14 @@ async def test_a_paused_queue_needs_attention(page: Page, demo: Server) -> None:
     await expect(row).to_contain_text("Paused")
 
 
-async def test_what_needs_attention_leads_to_what_is_wrong(page: Page, demo: Server) -> None:
+async def test_attention_items_link_to_their_problem(page: Page, demo: Server) -> None:
     await page.goto(demo.base_url)
     row = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="demo.refunds"))
     await row.get_by_role("link").filter(has_text="dead letter").click()
     await expect(page).to_have_url(f"{demo.base_url}/dead-letters?queue=demo.refunds")
 
 
-async def test_a_page_that_is_none_leads_back(page: Page, demo: Server) -> None:
+async def test_an_unknown_page_links_back(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/nowhere")
     await page.get_by_role("link", name="Go to overview").click()
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()

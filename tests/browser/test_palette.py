@@ -1,4 +1,4 @@
-"""Every action of the palette, and every page by its key: each does what it says."""
+"""Every action of the palette and every page shortcut works."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ PAGES = {
     "p": ("Pipelines", "/pipelines", "Pipelines"),
     "s": ("System", "/system", "System"),
 }
-"""By the key after `g`: what the menu calls it, its path, its heading."""
+"""By the key after `g`: menu label, path, heading."""
 LEADS = {
     **{f"Go to {label.lower()}": (path, title) for label, path, title in PAGES.values()},
     "Open live tail": ("/tail", "Live tail"),
@@ -42,7 +42,7 @@ def actions(page: Page) -> Locator:
 
 
 async def choose(page: Page, label: str) -> None:
-    """By its name, with the keyboard alone."""
+    """Choose an action by its label, only with the keyboard."""
     await page.keyboard.press("Control+k")
     await page.get_by_placeholder("Search queues and actions").fill(label)
     await expect(page.get_by_role("option")).to_have_text([label])
@@ -104,7 +104,7 @@ DOES: dict[tuple[str, ...], Callable[[Page], Awaitable[None]]] = {
 
 
 @pytest.mark.parametrize("label", LEADS)
-async def test_an_action_leads_to_its_page(page: Page, demo: Server, label: str) -> None:
+async def test_an_action_opens_its_page(page: Page, demo: Server, label: str) -> None:
     path, title = LEADS[label]
     await page.goto(f"{demo.base_url}/nowhere")
     await expect(page.locator("[data-empty]")).to_be_visible()
@@ -120,7 +120,7 @@ async def test_an_action_leads_to_its_page(page: Page, demo: Server, label: str)
 
 
 @pytest.mark.parametrize("labels", DOES, ids=lambda labels: labels[0])
-async def test_an_action_changes_what_it_says(
+async def test_an_action_changes_its_setting(
     page: Page, demo: Server, labels: tuple[str, ...]
 ) -> None:
     await page.goto(f"{demo.base_url}/queues/demo.payments?tab=deliveries")
@@ -128,7 +128,7 @@ async def test_an_action_changes_what_it_says(
     await DOES[labels](page)
 
 
-async def test_no_action_is_untried(page: Page, demo: Server) -> None:
+async def test_every_action_has_a_test(page: Page, demo: Server) -> None:
     await page.goto(demo.base_url)
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     await page.get_by_role("button", name="Search queues and actions").click()
@@ -141,9 +141,7 @@ async def test_no_action_is_untried(page: Page, demo: Server) -> None:
     await expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-async def test_enter_chooses_also_when_the_pointer_has_left_the_list(
-    page: Page, demo: Server
-) -> None:
+async def test_enter_works_after_the_pointer_has_left_the_list(page: Page, demo: Server) -> None:
     await page.goto(demo.base_url)
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     await page.keyboard.press("Control+k")
@@ -156,7 +154,7 @@ async def test_enter_chooses_also_when_the_pointer_has_left_the_list(
     await expect(page.locator("html[data-theme=dark]")).to_be_attached()
 
 
-async def test_every_page_has_its_key_and_its_place_in_the_menu(page: Page, demo: Server) -> None:
+async def test_every_page_has_a_shortcut_and_a_menu_entry(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/nowhere")
     menu = page.get_by_role("navigation", name="Pages")
     await expect(menu.get_by_role("link")).to_have_text([label for label, _, _ in PAGES.values()])

@@ -1,4 +1,4 @@
-"""One queue: charts, configuration, partitions, deliveries, and what may be done to it."""
+"""One queue: charts, configuration, partitions, deliveries and actions."""
 
 import json
 import re
@@ -16,9 +16,7 @@ async def fill(server: Server, queue: str, count: int = 3, *, partition: str = "
     assert (await server.post("/push", {"items": items})).status == 201
 
 
-async def test_dragging_over_a_chart_zooms_and_the_way_back_leads_out(
-    page: Page, demo: Server
-) -> None:
+async def test_dragging_over_a_chart_zooms_and_back_zooms_out(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/queues/demo.orders?range=6h")
     plot = page.locator("[data-chart=Pending] .u-over")
     await expect(plot).to_be_visible()
@@ -50,7 +48,7 @@ async def test_the_cursor_is_shared_by_all_charts(page: Page, demo: Server) -> N
     assert "translate" in moved
 
 
-async def test_a_configuration_is_saved_after_its_diff_was_seen(page: Page, demo: Server) -> None:
+async def test_a_configuration_is_saved_after_its_diff_was_shown(page: Page, demo: Server) -> None:
     await fill(demo, "configured")
     await page.goto(f"{demo.base_url}/queues/configured?tab=configuration")
     await page.locator("#option-leaseTime").fill("60")
@@ -67,7 +65,7 @@ async def test_a_configuration_is_saved_after_its_diff_was_seen(page: Page, demo
     assert options["rateLimit"] == {"max": 100, "durationMillis": 1000, "per": "queue"}
 
 
-async def test_an_option_is_as_it_was_typed(page: Page, demo: Server) -> None:
+async def test_an_option_keeps_its_typed_text(page: Page, demo: Server) -> None:
     await fill(demo, "typed")
     await page.goto(f"{demo.base_url}/queues/typed?tab=configuration")
     backoff = page.locator("#option-retryBackoff")
@@ -91,9 +89,7 @@ async def test_an_option_is_as_it_was_typed(page: Page, demo: Server) -> None:
     assert options["schema"] == {"maxProperties": 12}
 
 
-async def test_what_somebody_else_saved_meanwhile_is_not_overwritten(
-    page: Page, demo: Server
-) -> None:
+async def test_changes_by_another_user_are_not_overwritten(page: Page, demo: Server) -> None:
     await fill(demo, "contested")
     await page.goto(f"{demo.base_url}/queues/contested?tab=configuration")
     await page.locator("#option-retryLimit").fill("9")
@@ -116,19 +112,19 @@ async def test_a_queue_is_paused_and_resumed(page: Page, demo: Server) -> None:
     await expect(page.locator("[data-trouble=paused]")).to_have_count(0)
 
 
-async def test_a_dialog_does_what_it_was_opened_for(page: Page, demo: Server) -> None:
+async def test_a_dialog_performs_the_action_that_opened_it(page: Page, demo: Server) -> None:
     await fill(demo, "twice")
     await page.goto(f"{demo.base_url}/queues/twice")
     await page.get_by_role("button", name="Pause", exact=True).click()
     assert (await demo.post("/resources/queues/twice/pause", {})).status == 200
-    # The page knows by now, behind the dialog.
+    # The page behind the dialog shows the new state.
     await expect(page.locator("[data-trouble=paused]")).to_be_attached(timeout=20_000)
     await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     await expect(page.get_by_role("dialog")).to_have_count(0)
     assert (await demo.get("/resources/queues/twice")).body["paused"] is True
 
 
-async def test_a_purge_wants_the_name_and_shows_how_far_it_is(page: Page, demo: Server) -> None:
+async def test_a_purge_requires_the_name_and_shows_its_progress(page: Page, demo: Server) -> None:
     await fill(demo, "purged", 20)
     await page.goto(f"{demo.base_url}/queues/purged")
     await page.get_by_role("button", name="More actions").click()
@@ -147,7 +143,7 @@ async def test_a_purge_wants_the_name_and_shows_how_far_it_is(page: Page, demo: 
     await expect(page.locator("[data-tile=Pending] [data-value]")).to_have_text("0")
 
 
-async def test_a_deleted_queue_is_gone(page: Page, demo: Server) -> None:
+async def test_a_deleted_queue_disappears(page: Page, demo: Server) -> None:
     await fill(demo, "deleted")
     await page.goto(f"{demo.base_url}/queues/deleted")
     await page.get_by_role("button", name="More actions").click()
@@ -160,7 +156,7 @@ async def test_a_deleted_queue_is_gone(page: Page, demo: Server) -> None:
     await expect(page.locator("[data-failure=missing]")).to_be_visible()
 
 
-async def test_a_message_is_pushed_as_it_was_typed(page: Page, demo: Server) -> None:
+async def test_a_message_is_pushed_as_typed(page: Page, demo: Server) -> None:
     await fill(demo, "pushed", 1)
     await page.goto(f"{demo.base_url}/queues/pushed")
     await page.get_by_role("button", name="Push", exact=True).click()
@@ -177,7 +173,7 @@ async def test_a_message_is_pushed_as_it_was_typed(page: Page, demo: Server) -> 
         assert '"big": 12345678901234567890' in await answer.text()
 
 
-async def test_partitions_are_found_by_prefix_and_state_among_very_many(
+async def test_partitions_are_found_by_prefix_and_state_among_many(
     page: Page, demo: Server
 ) -> None:
     items = [{"queue": "wide", "partition": f"p-{n:05}", "payload": n} for n in range(5_000)]
@@ -192,7 +188,7 @@ async def test_partitions_are_found_by_prefix_and_state_among_very_many(
     await expect(page.locator("[data-empty]")).to_contain_text("No matching partitions")
 
 
-async def test_a_held_delivery_is_released_by_force(page: Page, demo: Server) -> None:
+async def test_a_leased_delivery_is_released_by_force(page: Page, demo: Server) -> None:
     await fill(demo, "released", partition="eu")
     held = await demo.get("/pop/queue/released", consumerGroup="slow")
     await page.goto(f"{demo.base_url}/queues/released?tab=deliveries")
@@ -204,7 +200,7 @@ async def test_a_held_delivery_is_released_by_force(page: Page, demo: Server) ->
     assert late.code == "lease_lost"
 
 
-async def test_figures_move_while_somebody_looks(page: Page, demo: Server) -> None:
+async def test_metrics_update_while_the_page_is_open(page: Page, demo: Server) -> None:
     await fill(demo, "moving", 1)
     await page.goto(f"{demo.base_url}/queues/moving")
     await expect(page.locator("[data-tile=Pending] [data-value]")).to_have_text("1")
@@ -213,7 +209,7 @@ async def test_figures_move_while_somebody_looks(page: Page, demo: Server) -> No
     await expect(page.locator("[data-tile=Pending] [data-value]")).to_have_text("5", timeout=20_000)
 
 
-async def test_a_queue_whose_partitions_are_gone_says_so(page: Page, demo: Server) -> None:
+async def test_a_queue_whose_partitions_were_removed_shows_it(page: Page, demo: Server) -> None:
     await demo.post("/configure", {"queue": "bare"})
 
     async def is_there() -> bool:
@@ -225,7 +221,7 @@ async def test_a_queue_whose_partitions_are_gone_says_so(page: Page, demo: Serve
         await expect(page.locator("[data-empty]")).to_be_visible()
 
 
-async def test_a_purge_leaves_what_is_younger(page: Page, demo: Server) -> None:
+async def test_a_purge_by_age_keeps_younger_messages(page: Page, demo: Server) -> None:
     await fill(demo, "young", 4)
     await page.goto(f"{demo.base_url}/queues/young")
     await page.get_by_role("button", name="More actions").click()
@@ -241,7 +237,7 @@ async def test_a_purge_leaves_what_is_younger(page: Page, demo: Server) -> None:
     assert (await demo.get("/resources/queues/young")).body["pending"] == 4
 
 
-async def test_a_zoom_is_ended_and_a_preset_chosen(page: Page, demo: Server) -> None:
+async def test_a_zoom_is_ended_and_a_preset_is_chosen(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/queues/demo.orders?range=6h")
     times = page.get_by_role("group", name="Time range")
     await times.get_by_role("button", name="24h").click()
@@ -256,7 +252,7 @@ async def test_a_zoom_is_ended_and_a_preset_chosen(page: Page, demo: Server) -> 
     assert "from=" not in page.url
 
 
-async def test_what_was_changed_is_undone_before_it_is_saved(page: Page, demo: Server) -> None:
+async def test_changes_can_be_undone_before_they_are_saved(page: Page, demo: Server) -> None:
     await fill(demo, "undone")
     await page.goto(f"{demo.base_url}/queues/undone?tab=configuration")
     lease = page.locator("#option-leaseTime")
@@ -269,7 +265,7 @@ async def test_what_was_changed_is_undone_before_it_is_saved(page: Page, demo: S
     await expect(page.get_by_role("button", name="Review and save")).to_have_count(0)
 
 
-async def test_a_queue_leads_to_its_messages_its_tail_and_its_groups(
+async def test_a_queue_links_to_its_messages_its_tail_and_its_groups(
     page: Page, demo: Server
 ) -> None:
     url = f"{demo.base_url}/queues/demo.exports"
@@ -287,7 +283,7 @@ async def test_a_queue_leads_to_its_messages_its_tail_and_its_groups(
     await expect(page.get_by_role("heading", name="exporter")).to_be_visible()
 
 
-async def test_deliveries_are_those_of_one_group(page: Page, demo: Server) -> None:
+async def test_deliveries_can_be_filtered_by_group(page: Page, demo: Server) -> None:
     await fill(demo, "shared")
     for group in ("first", "second"):
         await demo.get("/pop/queue/shared", consumerGroup=group)
@@ -303,7 +299,7 @@ async def test_deliveries_are_those_of_one_group(page: Page, demo: Server) -> No
     await expect(page.get_by_label("Group")).to_have_value("second")
 
 
-async def test_work_that_is_done_is_dismissed(page: Page, demo: Server) -> None:
+async def test_a_finished_operation_can_be_dismissed(page: Page, demo: Server) -> None:
     await fill(demo, "dismissed")
     await page.goto(f"{demo.base_url}/queues/dismissed")
     await page.get_by_role("button", name="More actions").click()
@@ -315,7 +311,9 @@ async def test_work_that_is_done_is_dismissed(page: Page, demo: Server) -> None:
     await expect(page.locator("[data-operation]")).to_have_count(0)
 
 
-async def test_a_push_that_is_refused_says_so_and_can_be_mended(page: Page, demo: Server) -> None:
+async def test_a_rejected_push_shows_an_error_and_can_be_corrected(
+    page: Page, demo: Server
+) -> None:
     schema = {"type": "object", "required": ["n"]}
     made = {"queue": "strict", "options": {"schema": schema}}
     assert (await demo.post("/configure", made)).status == 200
@@ -343,7 +341,7 @@ async def test_a_schema_keeps_every_digit(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/queues/exact?tab=configuration")
     field = page.locator("#option-schema")
     await expect(field).to_have_value(json.dumps(schema, indent=2))
-    # As JavaScript has it, 2^53 and the number behind it are the same.
+    # In JavaScript, 2^53 and the next integer are equal.
     for maximum in (2**53, 2**53 + 1):
         before = schema["properties"]["id"]["maximum"]
         schema["properties"]["id"]["maximum"] = maximum

@@ -15,14 +15,14 @@ MANY = 260
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def many(empty: Server) -> AsyncIterator[Server]:
-    """A server with more queues than a page holds."""
+    """A server with more queues than fit on a page."""
     items = [{"queue": f"queue-{n:04}", "payload": n} for n in range(MANY)]
     items += [{"queue": "queue-0007", "payload": n} for n in range(5)]
     assert (await empty.post("/push", {"items": items})).status == 201
     yield empty
 
 
-async def test_rows_come_as_somebody_scrolls_and_only_those_in_sight_are_drawn(
+async def test_rows_load_on_scroll_and_only_visible_ones_are_drawn(
     page: Page, many: Server
 ) -> None:
     await page.goto(f"{many.base_url}/queues")
@@ -36,7 +36,7 @@ async def test_rows_come_as_somebody_scrolls_and_only_those_in_sight_are_drawn(
     assert await page.locator("[data-row]").count() < 100
 
 
-async def test_a_refresh_does_not_grow_with_the_scrolling(page: Page, many: Server) -> None:
+async def test_a_refresh_does_not_grow_with_scrolling(page: Page, many: Server) -> None:
     asked: list[str] = []
 
     def note(request: Request) -> None:
@@ -50,7 +50,7 @@ async def test_a_refresh_does_not_grow_with_the_scrolling(page: Page, many: Serv
         await page.keyboard.press("End")
     await page.wait_for_load_state("networkidle")
     page.on("request", note)
-    # For longer than live figures stay as they are while messages move.
+    # Longer than the refresh interval of live metrics while messages move.
     for _ in range(8):
         item = {"queue": "queue-0007", "payload": 1}
         async with (await socket.value).expect_event(
@@ -60,7 +60,7 @@ async def test_a_refresh_does_not_grow_with_the_scrolling(page: Page, many: Serv
     assert [url for url in asked if "cursor=" in url] == []
 
 
-async def test_sort_and_search_are_in_the_url_and_outlive_a_reload(
+async def test_sort_and_search_are_in_the_url_and_survive_a_reload(
     page: Page, many: Server
 ) -> None:
     await page.goto(f"{many.base_url}/queues")
@@ -77,14 +77,16 @@ async def test_sort_and_search_are_in_the_url_and_outlive_a_reload(
     await expect(page.get_by_placeholder("Search by name")).to_have_value("QUEUE-001")
 
 
-async def test_no_match_is_not_no_queue(page: Page, many: Server) -> None:
+async def test_a_search_without_matches_differs_from_an_empty_server(
+    page: Page, many: Server
+) -> None:
     await page.goto(f"{many.base_url}/queues?search=nothing-is-called-so")
     await expect(page.locator("[data-empty]")).to_contain_text("No matching queues")
     await page.get_by_role("button", name="Remove filter").click()
     await expect(page.locator("[data-row]").first).to_be_visible()
 
 
-async def test_a_sort_that_is_none_counts_as_by_name(page: Page, many: Server) -> None:
+async def test_an_invalid_sort_means_by_name(page: Page, many: Server) -> None:
     await page.goto(f"{many.base_url}/queues?sort=<script>alert(1)</script>")
     await expect(page.locator("[data-row]").first).to_have_text("queue-0000")
 
@@ -93,7 +95,7 @@ async def scrolled(page: Page) -> float:
     return await page.evaluate("window.scrollY")
 
 
-async def test_a_refresh_leaves_the_list_where_it_was_scrolled_to(page: Page, many: Server) -> None:
+async def test_a_refresh_keeps_the_scroll_position(page: Page, many: Server) -> None:
     await page.goto(f"{many.base_url}/queues")
     await expect(page.locator("[data-live]")).to_contain_text("Live")
     await page.get_by_role("link", name="queue-0000").wait_for()
@@ -111,7 +113,7 @@ async def test_a_refresh_leaves_the_list_where_it_was_scrolled_to(page: Page, ma
     await expect(row).to_be_focused()
 
 
-async def test_what_changes_the_url_of_a_page_does_not_scroll_it(page: Page, many: Server) -> None:
+async def test_a_change_of_the_url_does_not_scroll_the_page(page: Page, many: Server) -> None:
     await page.set_viewport_size({"width": 1440, "height": 300})
     await page.goto(f"{many.base_url}/queues/queue-0007?tab=configuration")
     await page.locator("#option-leaseTime").wait_for()
@@ -125,7 +127,7 @@ async def test_what_changes_the_url_of_a_page_does_not_scroll_it(page: Page, man
     assert await scrolled(page) == 0
 
 
-async def test_the_way_back_leads_to_where_the_list_was_left(page: Page, many: Server) -> None:
+async def test_back_restores_the_scroll_position(page: Page, many: Server) -> None:
     await page.goto(f"{many.base_url}/queues")
     await page.get_by_role("link", name="queue-0000").wait_for()
     await page.evaluate("window.scrollTo(0, 2_000)")
@@ -140,7 +142,7 @@ async def test_the_way_back_leads_to_where_the_list_was_left(page: Page, many: S
     assert await scrolled(page) == place
 
 
-async def test_queues_are_narrowed_to_a_namespace_and_a_task(page: Page, many: Server) -> None:
+async def test_queues_are_filtered_by_namespace_and_task(page: Page, many: Server) -> None:
     for queue, task in (("shop.bills", "bill"), ("shop.parcels", "send")):
         body = {"queue": queue, "namespace": "shop", "task": task}
         assert (await many.post("/configure", body)).status == 200
@@ -161,7 +163,7 @@ async def test_queues_are_narrowed_to_a_namespace_and_a_task(page: Page, many: S
     await expect(rows.first).to_have_text("queue-0000")
 
 
-async def test_names_are_turned_round(page: Page, many: Server) -> None:
+async def test_the_sort_by_name_can_be_reversed(page: Page, many: Server) -> None:
     await page.goto(f"{many.base_url}/queues?search=queue-")
     name = page.get_by_role("button", name="Queue", exact=True)
     await name.click()

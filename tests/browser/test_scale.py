@@ -1,4 +1,4 @@
-"""The dashboard over a queue of a million partitions: every page is there at once."""
+"""The dashboard on a queue of a million partitions: every page opens quickly."""
 
 import asyncio
 import itertools
@@ -32,7 +32,7 @@ QUEUE = "events"
 PARTITIONS = 1_000_000
 DEPTH = 10
 A_CALL = 100
-"""Partitions of a push; with their messages as many as a push may have."""
+"""Partitions per push, whose messages fill a push."""
 CALLERS = 8
 HELD = 500
 DEAD = 1_000
@@ -96,7 +96,7 @@ def pushes() -> Iterator[bytes]:
 
 
 async def fill(server: Server) -> None:
-    """As producers and consumers would: a million partitions, of which a few are at work."""
+    """Push and consume a million partitions, of which a few are active."""
     bodies = enumerate(pushes(), start=1)
 
     async def push(line: Connection) -> None:
@@ -152,11 +152,11 @@ async def large() -> AsyncIterator[Server]:
 
 
 class Processors(NamedTuple):
-    """What they did since the machine was started."""
+    """CPU time since the machine was started."""
 
     ticks: int
     stolen: int
-    """While we would have worked and others, whom we do not see, did."""
+    """Time that the hypervisor gave to other machines."""
 
     def stolen_since(self, before: "Processors") -> float:
         return (self.stolen - before.stolen) / max(self.ticks - before.ticks, 1)
@@ -168,7 +168,7 @@ def processors() -> Processors:
 
 
 async def quiet() -> None:
-    """Wait until others leave us the machine, for a while."""
+    """Wait for a time with little stolen CPU time, up to a limit."""
     for _ in range(MOST_QUIET_SECONDS):
         before = processors()
         await asyncio.sleep(1)
@@ -178,7 +178,7 @@ async def quiet() -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def operator(large: Server) -> AsyncIterator[Bare]:
-    """Somebody who has looked at the overview before: what every page loads is in the cache."""
+    """A browser that has opened the overview, so that the common resources are cached."""
     async with bare_browser(WIDE) as bare:
         for _ in range(3):
             await bare.visit(large.base_url, "[data-row]")
@@ -186,7 +186,7 @@ async def operator(large: Server) -> AsyncIterator[Bare]:
 
 
 class Times:
-    """Of several visits to a page, each in a new tab."""
+    """The times of several visits to a page, each in a new tab."""
 
     def __init__(self, visits: Sequence[Visit]) -> None:
         self._taken = [visit.seconds for visit in visits]
@@ -196,7 +196,7 @@ class Times:
 
     @classmethod
     async def of(cls, operator: Bare, url: str, ready: str, *, is_cached: bool = True) -> Self:
-        """Others who have much of the machine make them longer only: then they are taken again."""
+        """Measure, and repeat while other machines use much of the CPU, which only adds time."""
         for _ in range(MOST_TRIES):
             await quiet()
             before = processors()
@@ -219,7 +219,7 @@ class Times:
 
 
 @pytest.mark.parametrize("name", PAGES)
-async def test_a_page_is_there_at_once(operator: Bare, large: Server, name: str) -> None:
+async def test_a_page_opens_quickly(operator: Bare, large: Server, name: str) -> None:
     path, ready = PAGES[name]
     again = await Times.of(operator, large.base_url + path, ready)
     first = await Times.of(operator, large.base_url + path, ready, is_cached=False)
@@ -229,7 +229,7 @@ async def test_a_page_is_there_at_once(operator: Bare, large: Server, name: str)
     assert first.are_short, told
 
 
-async def test_a_million_rows_are_scrolled(page: Page, large: Server) -> None:
+async def test_a_million_rows_can_be_scrolled(page: Page, large: Server) -> None:
     spent: list[tuple[float, str]] = []
 
     def hear(response: Response) -> None:
@@ -257,7 +257,7 @@ async def test_a_million_rows_are_scrolled(page: Page, large: Server) -> None:
     await keep(page, "million-partitions")
 
 
-async def test_a_message_of_the_middle_is_there_at_once(operator: Bare, large: Server) -> None:
+async def test_a_message_in_the_middle_opens_quickly(operator: Bare, large: Server) -> None:
     found = await large.get("/messages", queue=QUEUE, partition="user-500000", limit=5)
     message: dict[str, Any] = found.body["messages"][2]
     times = await Times.of(operator, f"{large.base_url}/messages/{message['id']}", "[data-path=n]")
@@ -265,7 +265,7 @@ async def test_a_message_of_the_middle_is_there_at_once(operator: Bare, large: S
     assert times.are_short
 
 
-async def test_those_that_are_rare_are_looked_for_further(page: Page, large: Server) -> None:
+async def test_loading_more_finds_rare_states(page: Page, large: Server) -> None:
     await page.goto(f"{large.base_url}/queues/{QUEUE}?tab=partitions&state=leased")
     further = page.locator("[data-further]")
     await expect(further).to_contain_text("No match in the partitions")
@@ -275,7 +275,7 @@ async def test_those_that_are_rare_are_looked_for_further(page: Page, large: Ser
     await expect(page.locator("[data-row]").first).to_be_visible()
 
 
-async def test_what_a_purge_would_remove_is_counted_at_once(page: Page, large: Server) -> None:
+async def test_the_messages_of_a_purge_are_counted_quickly(page: Page, large: Server) -> None:
     await page.goto(f"{large.base_url}/queues/{QUEUE}?tab=configuration")
     await page.get_by_role("button", name="More actions").click()
     await page.get_by_role("menuitem", name="Purge").click()
@@ -284,7 +284,8 @@ async def test_what_a_purge_would_remove_is_counted_at_once(page: Page, large: S
     connection = await asyncpg.connect(large.environment["DATABASE_URL"])
     try:
         for completed, before in itertools.product(("true", "false"), ("null", "queen.now()")):
-            # As the server asks, timed by the database: only what is read has a Server-Timing.
+            # The server's query, timed by the database, because only reads have a Server-Timing
+            # header.
             call = f"queen.count_purge('{QUEUE}', null, {completed}, {before}, 250)"
             text = f"explain (analyze, format json) select * from {call}"
             millis = json.loads(await connection.fetchval(text))[0]["Execution Time"]

@@ -1,4 +1,4 @@
-"""The search of messages: by time, by its own buttons, further back, and as a tail."""
+"""The search for messages: by time, by its buttons, further back, and as a tail."""
 
 import re
 from collections.abc import AsyncGenerator
@@ -40,7 +40,7 @@ def words(page: Page) -> Locator:
     return page.get_by_role("combobox", name="Search messages")
 
 
-async def test_times_before_now_narrow_a_search_and_move_with_the_clock(
+async def test_relative_times_narrow_a_search_and_move_with_the_clock(
     page: Page, empty: Server, own_dsn: str
 ) -> None:
     async with an_hour_ago(own_dsn):
@@ -72,7 +72,7 @@ async def test_times_before_now_narrow_a_search_and_move_with_the_clock(
     )
 
 
-async def test_the_words_before_a_colon_are_buttons_too(page: Page, empty: Server) -> None:
+async def test_search_fields_have_buttons(page: Page, empty: Server) -> None:
     await push(empty, "pressed", {"n": 1}, partition="eu")
     await push(empty, "pressed", {"n": 2}, partition="us")
     await page.goto(f"{empty.base_url}/messages?queue=pressed")
@@ -98,9 +98,7 @@ async def test_the_words_before_a_colon_are_buttons_too(page: Page, empty: Serve
     await expect(words(page)).to_have_value("partition:us")
 
 
-async def test_what_lies_further_back_is_searched_when_somebody_asks(
-    page: Page, empty: Server
-) -> None:
+async def test_older_messages_are_searched_on_request(page: Page, empty: Server) -> None:
     await push(empty, "far", {"name": "needle"})
     many = {"items": [{"queue": "far", "payload": 0}] * 6_000}
     assert (await empty.post("/push", many)).status == 201
@@ -114,7 +112,7 @@ async def test_what_lies_further_back_is_searched_when_somebody_asks(
     await expect(further).to_have_count(0)
 
 
-async def test_a_search_is_followed_and_a_tail_searched(page: Page, empty: Server) -> None:
+async def test_a_search_opens_as_a_tail_and_a_tail_as_a_search(page: Page, empty: Server) -> None:
     await push(empty, "both", {"kind": "a"})
     await push(empty, "both", {"kind": "b"})
     await page.goto(f"{empty.base_url}/messages?queue=both&q=payload.kind:a")
@@ -128,7 +126,7 @@ async def test_a_search_is_followed_and_a_tail_searched(page: Page, empty: Serve
     await expect(words(page)).to_have_value("payload.kind:a")
 
 
-async def test_a_queue_is_named_where_there_is_none(page: Page, empty: Server) -> None:
+async def test_without_a_queue_the_page_asks_for_one(page: Page, empty: Server) -> None:
     await push(empty, "named", {"n": 7})
     await page.goto(f"{empty.base_url}/messages")
     await expect(page.locator("[data-empty]")).to_contain_text("Choose a queue")
@@ -142,7 +140,7 @@ async def test_a_queue_is_named_where_there_is_none(page: Page, empty: Server) -
     await expect(page.get_by_role("heading", level=1)).to_contain_text("Message 0 of Default")
 
 
-async def test_a_payload_and_an_id_are_copied_whole(page: Page, empty: Server) -> None:
+async def test_a_payload_and_an_id_are_copied_completely(page: Page, empty: Server) -> None:
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     pushed = await push(empty, "whole", {"f": 1.0, "n": 12345678901234567890})
     await page.goto(f"{empty.base_url}/messages/{pushed['id']}")

@@ -1,4 +1,4 @@
-"""Why does a queue not get on? From the overview in at most three clicks."""
+"""The reason why a queue does not progress is at most three clicks from the overview."""
 
 import asyncpg
 import pytest
@@ -23,12 +23,12 @@ create or replace function queen.now () returns timestamptz language sql volatil
   select clock_timestamp() + interval '200 seconds'
 $$
 """
-"""Rates are of the last minutes: until those are over, what was popped once still moves."""
+"""Moves the clock, because rates cover the last minutes and earlier pops would still count."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def stuck(demo: Server, own_dsn: str) -> Server:
-    """The demo some minutes later, with nobody at work."""
+    """The demo some minutes later, without consumers."""
     connection = await asyncpg.connect(own_dsn)
     try:
         await connection.execute(LATER)

@@ -1,4 +1,4 @@
-"""Traces, analytics, pipelines, and the system: its processes, upkeep, database and audit log."""
+"""Traces, analytics, pipelines, and the system: its processes, tasks, database and audit log."""
 
 import asyncio
 import json
@@ -15,10 +15,10 @@ from tests.support.server import Server
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 LONG = 205
-"""Events; a page of a trace has 200."""
+"""Events of a trace. A page has 200."""
 
 
-async def test_a_trace_leads_through_its_messages(page: Page, demo: Server) -> None:
+async def test_a_trace_links_to_its_messages(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/traces")
     await page.get_by_placeholder("Name starts with").fill("checkout")
     await page.get_by_role("link", name="checkout/7").click()
@@ -33,7 +33,7 @@ async def test_a_trace_leads_through_its_messages(page: Page, demo: Server) -> N
     await expect(page.get_by_role("list", name="Timeline")).to_contain_text(str(BIG))
 
 
-async def test_what_was_typed_does_not_call_back_who_leaves(page: Page, demo: Server) -> None:
+async def test_a_pending_filter_does_not_interrupt_navigation(page: Page, demo: Server) -> None:
     loaded = asyncio.Event()
 
     async def hold(route: Route) -> None:
@@ -53,7 +53,7 @@ async def test_what_was_typed_does_not_call_back_who_leaves(page: Page, demo: Se
     await expect(page.get_by_role("heading", name="checkout/7")).to_be_visible()
 
 
-async def test_figures_are_told_against_the_time_before(page: Page, demo: Server) -> None:
+async def test_metrics_are_compared_with_the_previous_period(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/analytics?range=6h")
     tile = page.locator("[data-tile=In]")
     await expect(tile).to_contain_text("% from")
@@ -80,7 +80,7 @@ async def test_any_range_is_shown(page: Page, demo: Server) -> None:
     await expect(page).to_have_url(re.compile("from="))
 
 
-async def test_pipelines_say_how_far_they_are(page: Page, demo: Server) -> None:
+async def test_pipelines_show_their_progress(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/pipelines")
     archive = page.locator("[data-pipeline=archive-orders]")
     await expect(archive).to_contain_text("120 messages")
@@ -89,11 +89,11 @@ async def test_pipelines_say_how_far_they_are(page: Page, demo: Server) -> None:
     )
     failed = page.locator("[data-pipeline=rollup]")
     await expect(failed).to_contain_text("no space left")
-    # What it says of itself is no address of the web, and so no link.
+    # Its reported address is not a web address, so there is no link.
     await expect(failed.get_by_role("link", name="Spark UI")).to_have_count(0)
 
 
-async def test_pipelines_beyond_the_first_page_are_read_too(page: Page, demo: Server) -> None:
+async def test_pipelines_beyond_the_first_page_are_loaded_too(page: Page, demo: Server) -> None:
     async def few(route: Route) -> None:
         url = route.request.url
         await route.continue_(url=f"{url}{'&' if '?' in url else '?'}limit=1")
@@ -105,7 +105,7 @@ async def test_pipelines_beyond_the_first_page_are_read_too(page: Page, demo: Se
     await expect(page.locator("[data-pipeline]")).to_have_count(2)
 
 
-async def test_the_system_is_seen_from_process_to_setting(page: Page, demo: Server) -> None:
+async def test_the_system_page_shows_processes_and_settings(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/system")
     await expect(page.get_by_role("table", name="Processes")).to_contain_text("alive")
     await expect(page.locator("main")).to_contain_text("connected")
@@ -124,7 +124,7 @@ async def test_the_system_is_seen_from_process_to_setting(page: Page, demo: Serv
     await expect(settings.filter(has_text="QUEEN_SAMPLE_SECONDS")).to_be_visible()
 
 
-async def test_what_was_done_is_in_the_audit_log(page: Page, demo: Server) -> None:
+async def test_actions_are_in_the_audit_log(page: Page, demo: Server) -> None:
     await demo.post("/push", {"items": [{"queue": "watched", "payload": 1}]})
     await demo.post("/resources/queues/watched/pause", {})
     await page.goto(f"{demo.base_url}/system?tab=audit&queue=watched")
@@ -133,7 +133,7 @@ async def test_what_was_done_is_in_the_audit_log(page: Page, demo: Server) -> No
     await expect(rows).to_contain_text("watched")
 
 
-async def test_maintenance_begins_by_a_word_and_ends(page: Page, demo: Server) -> None:
+async def test_maintenance_starts_after_a_confirmation_and_ends(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/system")
     pops = page.locator("[data-maintenance=pop]")
     await pops.get_by_role("button", name="Start pop maintenance").click()
@@ -148,7 +148,7 @@ async def test_maintenance_begins_by_a_word_and_ends(page: Page, demo: Server) -
     await expect(pops).to_contain_text("normal")
 
 
-async def test_the_audit_log_is_narrowed_by_what_is_typed(page: Page, demo: Server) -> None:
+async def test_the_audit_log_is_filtered_by_text(page: Page, demo: Server) -> None:
     for queue in ("first", "second"):
         await demo.post("/push", {"items": [{"queue": queue, "payload": 1}]})
         await demo.post(f"/resources/queues/{queue}/pause", {})
@@ -164,7 +164,7 @@ async def test_the_audit_log_is_narrowed_by_what_is_typed(page: Page, demo: Serv
     await expect(page).to_have_url(re.compile("actor=nobody"))
 
 
-async def test_a_long_trace_is_read_further(page: Page, demo: Server) -> None:
+async def test_a_long_trace_loads_more_events(page: Page, demo: Server) -> None:
     item = {"queue": "traced", "payload": 1}
     (pushed,) = (await demo.post("/push", {"items": [item]})).body["messages"]
     for number in range(LONG):
@@ -187,7 +187,7 @@ async def test_a_long_trace_is_read_further(page: Page, demo: Server) -> None:
     await expect(page.locator("main")).to_contain_text(f"{LONG} events of 1 message")
 
 
-async def test_maintenance_that_is_refused_says_so_and_is_in_force_once_it_is_not(
+async def test_a_rejected_maintenance_shows_an_error_and_can_be_retried(
     page: Page, demo: Server
 ) -> None:
     async def push() -> int:
@@ -224,7 +224,7 @@ async def test_maintenance_that_is_refused_says_so_and_is_in_force_once_it_is_no
     assert await push() == 201
 
 
-async def test_maintenance_that_nobody_confirms_does_not_begin(page: Page, demo: Server) -> None:
+async def test_an_unconfirmed_maintenance_does_not_start(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/system")
     await page.get_by_role("button", name="Start pop maintenance").click()
     dialog = page.get_by_role("dialog")
@@ -235,7 +235,7 @@ async def test_maintenance_that_nobody_confirms_does_not_begin(page: Page, demo:
     assert (await demo.get("/system/maintenance/pop")).body["enabled"] is False
 
 
-async def test_a_comparison_is_sent_to_somebody_else_by_its_url(page: Page, demo: Server) -> None:
+async def test_a_comparison_can_be_shared_by_its_url(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/analytics")
     await page.get_by_role("button", name="Custom range").click()
     await page.get_by_label("From").fill("-6h")
@@ -268,9 +268,7 @@ async def test_a_comparison_is_sent_to_somebody_else_by_its_url(page: Page, demo
     await expect(other.locator("[data-zoom]")).to_be_visible()
 
 
-async def test_analytics_are_narrowed_to_a_task_and_lead_to_a_queue(
-    page: Page, demo: Server
-) -> None:
+async def test_analytics_are_filtered_by_task_and_link_to_a_queue(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/analytics?range=6h")
     rows = page.get_by_role("table", name="Queues in this time range").locator("[data-row]")
     await expect(rows.filter(has_text="demo.refunds")).to_be_visible()
@@ -278,6 +276,6 @@ async def test_analytics_are_narrowed_to_a_task_and_lead_to_a_queue(
     await expect(rows).to_have_text(["demo.orders"])
     await expect(page).to_have_url(re.compile("task=bill"))
     await rows.click()
-    # The time goes along.
+    # The link keeps the time range.
     await expect(page).to_have_url(f"{demo.base_url}/queues/demo.orders?range=6h")
     await expect(page.get_by_role("button", name="6h")).to_have_attribute("aria-pressed", "true")

@@ -1,4 +1,4 @@
-"""Workflows: which runs there are, how far each is, and what may be done about it."""
+"""Workflows: the list of runs, their progress, and actions."""
 
 import re
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ SIGNAL = {"signal": "go", "timeoutSeconds": 3600}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def guarded(own_dsn: str) -> AsyncIterator[Server]:
-    """A server that asks who somebody is, beside that of the demo."""
+    """A server with authentication, beside the one of the demo."""
     async with Server(own_dsn, {**FAST, **KEYS}) as server:
         yield server
 
@@ -67,7 +67,7 @@ async def test_runs_are_found_by_state_name_and_tag(page: Page, demo: Server) ->
     await expect(page.locator("[data-empty]")).to_contain_text("No matching runs")
 
 
-async def test_many_runs_come_in_pages(page: Page, demo: Server) -> None:
+async def test_many_runs_are_loaded_in_pages(page: Page, demo: Server) -> None:
     for _ in range(120):
         await start(demo, SIGNAL, name="many")
     asked: list[str] = []
@@ -81,19 +81,19 @@ async def test_many_runs_come_in_pages(page: Page, demo: Server) -> None:
     assert any("/workflows?" in url and "cursor=" in url for url in asked)
 
 
-async def test_a_refresh_leaves_what_is_being_typed_alone(page: Page, demo: Server) -> None:
+async def test_a_refresh_keeps_the_text_that_is_being_typed(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/workflows")
     await expect(page.locator("tr[aria-rowindex]").first).to_be_visible()
     await page.get_by_placeholder("Workflow name").fill("offe")
     id_ = await start(demo, SIGNAL)
-    # It is asked again every fifteen seconds.
+    # It is requested every 15 seconds.
     await expect(page.locator("main")).to_contain_text(id_, timeout=30_000)
     await page.keyboard.type("r")
     await page.keyboard.press("Enter")
     await expect(page.locator("tr[aria-rowindex]")).to_have_count(2)
 
 
-async def test_the_palette_leads_to_what_failed(page: Page, demo: Server) -> None:
+async def test_the_palette_opens_failed_runs(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/workflows")
     await expect(page.get_by_role("heading", name="Workflows")).to_be_visible()
     await page.keyboard.press("Control+k")
@@ -103,7 +103,7 @@ async def test_the_palette_leads_to_what_failed(page: Page, demo: Server) -> Non
     await expect(page).to_have_url(re.compile("state=failed"))
 
 
-async def test_the_graph_and_the_table_tell_the_states(page: Page, demo: Server) -> None:
+async def test_the_graph_and_the_table_show_the_states(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/workflows/demo-import-1")
     await expect(node(page, "load")).to_contain_text("10 of 12 parts, 1 failed")
     await expect(node(page, "load")).to_contain_text("active")
@@ -126,7 +126,7 @@ async def test_the_graph_and_the_table_tell_the_states(page: Page, demo: Server)
     await expect(page.locator("main")).to_contain_text("no car is left")
 
 
-async def test_a_step_is_opened_and_left_by_keyboard(page: Page, demo: Server) -> None:
+async def test_a_step_is_opened_and_closed_by_keyboard(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/workflows/demo-trip-2")
     await node(page, "flight").focus()
     await page.keyboard.press("ArrowRight")
@@ -148,7 +148,7 @@ async def test_a_step_is_opened_and_left_by_keyboard(page: Page, demo: Server) -
     await expect(node(page, "car")).to_be_focused()
 
 
-async def test_a_step_leads_to_its_job_and_back(page: Page, demo: Server) -> None:
+async def test_a_step_links_to_its_job_and_back(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/workflows/demo-trip-2?step=hotel")
     panel = page.get_by_role("region", name="Step hotel")
     await expect(panel.get_by_role("region", name="Tree of step result")).to_contain_text("done")
@@ -158,7 +158,7 @@ async def test_a_step_leads_to_its_job_and_back(page: Page, demo: Server) -> Non
     await expect(panel).to_be_visible()
 
 
-async def test_parts_that_failed_are_shown_first(page: Page, demo: Server) -> None:
+async def test_failed_parts_are_shown_first(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/workflows/demo-import-1?step=load")
     parts = page.locator("[data-part]")
     await expect(parts).to_have_count(1)
@@ -187,7 +187,7 @@ async def test_a_run_is_cancelled_with_a_reason_and_deleted(page: Page, demo: Se
     assert (await demo.get(f"/workflows/{id_}")).status == 404
 
 
-async def test_a_failed_run_is_retried_from_its_step_and_a_refusal_is_told(
+async def test_a_failed_run_is_retried_from_its_step_and_a_rejection_is_shown(
     page: Page, demo: Server
 ) -> None:
     id_ = await start(demo, SIGNAL, {"signal": "then", "after": ["go"]})
@@ -199,7 +199,7 @@ async def test_a_failed_run_is_retried_from_its_step_and_a_refusal_is_told(
     await panel.get_by_role("button", name="Retry from here").click()
     dialog = page.get_by_role("dialog")
     await expect(dialog).to_contain_text("Retry from go")
-    # Somebody was faster: what is shown is late, and the server says no.
+    # Another user retried first, so the page is outdated and the server rejects the retry.
     assert (await demo.post(f"/workflows/{id_}/retry")).status == 200
     await dialog.get_by_role("button", name="Retry", exact=True).click()
     await expect(dialog.get_by_role("alert")).to_contain_text("only what failed")
@@ -213,13 +213,13 @@ async def test_a_failed_run_is_retried_from_its_step_and_a_refusal_is_told(
     assert await state_of(demo, id_) == "running"
 
 
-async def test_what_was_undone_is_not_offered_again(page: Page, demo: Server) -> None:
+async def test_a_compensated_step_offers_no_retry(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/workflows/demo-trip-2?step=car")
     await expect(page.get_by_role("region", name="Step car")).to_be_visible()
     await expect(page.get_by_role("button", name="Retry")).to_have_count(0)
 
 
-async def test_a_signal_is_sent_as_it_was_written(page: Page, demo: Server) -> None:
+async def test_a_signal_is_sent_as_typed(page: Page, demo: Server) -> None:
     id_ = await start(demo, SIGNAL)
     await page.goto(f"{demo.base_url}/workflows/{id_}")
     await node(page, "go").click()
@@ -256,13 +256,13 @@ async def test_script_in_names_and_errors_does_not_run(page: Page, demo: Server)
     assert await page.evaluate("window.broken") is None
 
 
-async def test_a_run_that_is_not_there_is_told(page: Page, demo: Server) -> None:
+async def test_a_missing_run_shows_an_explanation(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/workflows/nobody")
     await expect(page.locator("[data-failure=missing]")).to_contain_text("nobody")
 
 
 @pytest.mark.parametrize("role", ["read-only", "read-write"])
-async def test_only_who_may_act_is_offered_to(
+async def test_actions_are_offered_only_to_permitted_users(
     page: Page, demo: Server, guarded: Server, own_dsn: str, role: str
 ) -> None:
     id_ = await start(demo, SIGNAL)
@@ -281,7 +281,7 @@ async def test_only_who_may_act_is_offered_to(
     assert reply.status == (200 if role == "read-write" else 403)
 
 
-async def test_a_narrow_window_scrolls_the_graph_alone(page: Page, demo: Server) -> None:
+async def test_a_narrow_window_scrolls_only_the_graph(page: Page, demo: Server) -> None:
     await page.set_viewport_size({"width": 375, "height": 812})
     await page.goto(f"{demo.base_url}/workflows/demo-trip-1")
     await expect(node(page, "pay")).to_be_attached()
@@ -293,7 +293,7 @@ async def test_a_narrow_window_scrolls_the_graph_alone(page: Page, demo: Server)
     await expect(node(page, "pay")).to_be_in_viewport()
 
 
-async def test_parts_beyond_the_first_page_are_read_too(page: Page, demo: Server) -> None:
+async def test_parts_beyond_the_first_page_are_loaded_too(page: Page, demo: Server) -> None:
     step = {"name": "load", "queue": "demo.trips", "job": "load", "over": [*range(60)]}
     id_ = await start(demo, step)
     await page.goto(f"{demo.base_url}/workflows/{id_}?step=load")
@@ -306,7 +306,7 @@ async def test_parts_beyond_the_first_page_are_read_too(page: Page, demo: Server
     await expect(further).to_have_count(0)
 
 
-async def test_the_state_of_the_parts_is_in_the_url_and_of_one_step(
+async def test_the_filter_of_parts_is_in_the_url_and_belongs_to_one_step(
     page: Page, demo: Server
 ) -> None:
     await page.goto(f"{demo.base_url}/workflows/demo-import-1?step=load")
@@ -346,7 +346,7 @@ async def test_steps_are_opened_from_the_error_and_from_the_table(page: Page, de
     await expect(page.get_by_role("heading", name="demo.trips")).to_be_visible()
 
 
-async def test_runs_of_one_correlation_id_stand_together(page: Page, demo: Server) -> None:
+async def test_runs_are_filtered_by_correlation_id(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/workflows?name=trip")
     rows = page.get_by_role("table", name="Workflows").locator("tr[aria-rowindex]")
     await page.get_by_role("button", name="customer-7").first.click()
@@ -358,7 +358,7 @@ async def test_runs_of_one_correlation_id_stand_together(page: Page, demo: Serve
     await expect(page.locator("[data-empty]")).to_contain_text("No matching runs")
 
 
-async def test_a_signal_of_failure_fails_its_step_and_a_second_one_is_refused(
+async def test_a_failure_signal_fails_its_step_and_a_second_one_is_rejected(
     page: Page, demo: Server
 ) -> None:
     id_ = await start(demo, SIGNAL, {"signal": "later"})
@@ -367,7 +367,7 @@ async def test_a_signal_of_failure_fails_its_step_and_a_second_one_is_refused(
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Outcome").select_option("failure")
     await dialog.get_by_label("Data (JSON)").fill('"not wanted"')
-    # Somebody was faster.
+    # Another user was faster.
     assert (await demo.post(f"/workflows/{id_}/signal", {"signal": "go"})).status == 200
     await dialog.get_by_role("button", name="Send").click()
     await expect(dialog.get_by_role("alert")).to_contain_text("No step accepted the signal")
@@ -383,7 +383,7 @@ async def test_a_signal_of_failure_fails_its_step_and_a_second_one_is_refused(
 
 
 @pytest.mark.parametrize("is_undone", [True, False])
-async def test_a_cancelled_run_is_undone_or_left_as_it_is(
+async def test_a_cancelled_run_is_compensated_or_left_as_it_is(
     page: Page, demo: Server, is_undone: bool
 ) -> None:
     made = {"queue": "work", "options": {"ordered": False}}
