@@ -1,1 +1,1 @@
-"""The rules that the SQL keeps, each test in a database of its own."""
+"""Tests of the rules that the SQL guarantees, each in its own database."""

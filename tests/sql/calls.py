@@ -1,4 +1,4 @@
-"""Calls as the store sends them, but as values: a test runs them on connections of its own."""
+"""The store's calls as values, so that a test can run them on its own connections."""
 
 import json
 from collections.abc import Coroutine, Sequence
@@ -22,7 +22,7 @@ Lease = tuple[int, UUID]
 
 
 class _Sent(Exception):
-    """What would have been sent."""
+    """A recorded call."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
@@ -30,7 +30,7 @@ class _Sent(Exception):
 
 class _Recorder(Database):
     def __init__(self) -> None:
-        """Connect to nothing."""
+        """Create a database without a connection."""
 
     async def fetch(self, call: str, *arguments: object) -> list[asyncpg.Record]:
         raise _Sent((call, *arguments))
@@ -61,7 +61,7 @@ def push(
     producers: Sequence[tuple[str, int]] = (),
     scheduled: Sequence[tuple[int, datetime]] = (),
 ) -> Call:
-    """One message of two bytes to each partition."""
+    """Push one message of two bytes to each partition."""
     return record(_MESSAGES.push(_push(partition_ids, keys, producers, scheduled)))
 
 
@@ -75,7 +75,7 @@ def pop(
     is_auto: bool = False,
     is_due_first: bool = False,
 ) -> Call:
-    """One request at one group, without marks."""
+    """One request of one group, without marks."""
     return record(
         _MESSAGES.pop(
             Pop(
@@ -112,7 +112,7 @@ def find_deliveries(
     lease: Lease | None = None,
     place: tuple[int, int] | None = None,
 ) -> Call:
-    """For acks that say less than the id and the lease of a message."""
+    """Look up acks that name less than the ID and lease of a message."""
     return record(
         _MESSAGES.find_deliveries(
             [
@@ -158,14 +158,14 @@ def transact(
 
 
 def advance(steps: Sequence[Advance], acked: Sequence[Lease]) -> Call:
-    """Steps of workflows, with acks of the first messages of deliveries."""
+    """Advance steps of workflows, with acks of the first messages of deliveries."""
     return record(
         _MESSAGES.transact([], _nacks(acked, 0, "completed"), [], _push([]), advances=steps)
     )
 
 
 def partition_ids(queue: str, *partitions: str) -> Call:
-    """Found or made."""
+    """Find or create partitions."""
     lanes = [(queue, partition, 0) for partition in partitions]
     return record(_QUEUES.partition_ids(lanes))
 
@@ -209,7 +209,7 @@ def ready_groups(*group_ids: int) -> Call:
 
 
 def leases(popped: Sequence[asyncpg.Record]) -> list[Lease]:
-    """What a pop lent, in the order of its rows."""
+    """The leases of a pop, in the order of its rows."""
     return list(
         dict.fromkeys(
             (row["delivery_id"], row["token"]) for row in popped if row["delivery_id"] is not None

@@ -1,4 +1,4 @@
-"""A private PgBouncer in transaction mode, in front of the tests' server."""
+"""A private PgBouncer in transaction mode, in front of the test server."""
 
 import os
 import pwd
@@ -14,17 +14,17 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 START_SECONDS = 30
 STOP_SECONDS = 30
-PORT = 6432  # Of the socket's name: nothing listens on the network.
+PORT = 6432  # Only part of the socket's name, because it does not listen on the network.
 
 
 def program() -> str | None:
-    """Debian keeps it off the PATH of ordinary users."""
+    """Path of the program, which Debian installs outside the PATH of ordinary users."""
     return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
 
 class PgBouncer:
     """
-    A child process on a socket in a temporary folder.
+    A child process on a socket in a temporary directory.
 
     Usage::
 
@@ -52,7 +52,7 @@ class PgBouncer:
             "max_client_conn": 500,
             "logfile": self.directory / "log",
         }
-        # PgBouncer refuses to run as root, as PostgreSQL does.
+        # Like PostgreSQL, PgBouncer does not run as root.
         self._account = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
         self._process: subprocess.Popen[bytes] | None = None
         lines = [
@@ -101,7 +101,7 @@ class PgBouncer:
         self.remove()
 
     def remove(self) -> None:
-        """End the process that was started here, and delete its folder."""
+        """End the process, and delete its directory."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             try:

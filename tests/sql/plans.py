@@ -1,4 +1,4 @@
-"""Calls as they were really executed: the plan of each statement inside, and what it read."""
+"""Executed calls with the plan of each inner statement and the pages that it read."""
 
 import json
 import re
@@ -27,7 +27,7 @@ set client_min_messages = log;
 
 
 class Scan(msgspec.Struct, frozen=True):
-    """One node that reads a table."""
+    """One plan node that reads a table."""
 
     kind: str
     table: str
@@ -38,7 +38,7 @@ class Scan(msgspec.Struct, frozen=True):
 
 
 class Execution(msgspec.Struct, frozen=True):
-    """One call: what its statements scanned, and how many pages it asked for in all."""
+    """One call: the scans of its statements, and the number of pages that it read."""
 
     scans: list[Scan]
     pages: int
@@ -46,7 +46,7 @@ class Execution(msgspec.Struct, frozen=True):
 
 class Explained:
     """
-    A connection whose calls come back with their plans.
+    A connection that returns the plans of its calls.
 
     Usage::
 
@@ -80,13 +80,13 @@ class Explained:
             self._plans.append(json.loads(text.partition(" plan:\n")[2]))
 
     async def call(self, call: Call) -> Execution:
-        """Run a call of `sql/calls`, and take it back: the next one finds the same rows."""
+        """Run a call of `sql/calls` and roll it back, so that the next one finds the same rows."""
         transaction = self.connection.transaction()
         await transaction.start()
         self._plans.clear()
         try:
             await run(self.connection, call)
-            # The plan of the call itself is told when its portal is closed: by what is sent next.
+            # PostgreSQL logs the plan of the call itself when the next statement closes its portal.
             await self.connection.execute("show jit")
             plans, outermost = list(self._plans), self._plans[-1]["Plan"]
         finally:
@@ -100,7 +100,7 @@ class Explained:
 
 
 def _reads(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    # Tables alone, not the catalogues that asyncpg reads the first time it meets a type.
+    # Only tables, not the catalogues that asyncpg reads when it first meets a type.
     if not node.get("Relation Name", "pg_").startswith("pg_") and "Scan" in node["Node Type"]:
         yield node
     for child in node.get("Plans", ()):
@@ -108,7 +108,7 @@ def _reads(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _scan(node: dict[str, Any], statement: str) -> Scan:
-    # A bitmap is made by the index below it, and what that was searched by is checked again.
+    # The index below a bitmap scan has built it, and the scan rechecks its condition.
     index = node.get("Index Name") or next(
         (child.get("Index Name", "") for child in node.get("Plans", ())), ""
     )

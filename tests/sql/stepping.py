@@ -1,4 +1,4 @@
-"""Transactions of several connections, stepped through every order, and what must be true then."""
+"""Step through every order of the transactions of several connections, and check the rules."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ LEASE_SECONDS: Final = 60.0
 GROUP: Final = "g"
 _PATIENCE_SECONDS: Final = 10.0
 
-# A vacuum that cuts off the end of a table locks it, at a moment that nobody chose.
+# A vacuum that truncates a table locks it at a random time.
 _NO_VACUUM: Final = """
 do $$
 declare
@@ -43,11 +43,11 @@ $$
 
 
 class Violation(AssertionError):
-    """A rule of the design was broken."""
+    """A broken rule."""
 
 
 class OneConnection(Database):
-    """Every call on one connection, inside of whatever transaction is open there."""
+    """Sends every call on one connection, inside its open transaction."""
 
     def __init__(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
         self.connection = connection
@@ -57,7 +57,7 @@ class OneConnection(Database):
 
 
 class Lease(NamedTuple):
-    """A delivery that was popped: its pair, and what was in it."""
+    """A popped delivery: its ID and token, and its messages."""
 
     delivery_id: int
     token: UUID
@@ -67,27 +67,30 @@ class Lease(NamedTuple):
 
 @dataclass
 class Scene:
-    """A queue for one schedule, and what the calls were told."""
+    """A queue for one schedule, and the results of the calls."""
 
     queue: str
     group_id: int
     partition_ids: dict[str, int]
     is_ordered: bool
     leases: dict[str, Lease] = field(default_factory=dict[str, Lease])
-    """What was out before the schedule, by partition."""
+    """Deliveries before the schedule, by partition."""
     pushed: Counter[str] = field(default_factory=Counter[str])
     settled: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
     key: UUID = field(default_factory=uuid4)
-    """The hash of a transactionId, for those who push with one."""
+    """The hash of a transactionId, for pushes that use one."""
     keyed: set[int] = field(default_factory=set[int])
-    """The offsets that pushes of it were answered."""
+    """The offsets that pushes with this key returned."""
     letter_id: int | None = None
-    """The dead letter that offset 0 of partition x was made before the schedule."""
+    """The dead letter of offset 0 in partition x, from before the schedule."""
     redriven: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
 
 
 class Setting(NamedTuple):
-    """What the clients find: messages, the first of them out or not, its lease over or not."""
+    """
+    The initial state: the number of messages, whether the first is claimed, and whether its lease
+    is over.
+    """
 
     messages: int
     is_claimed: bool = True
@@ -95,11 +98,11 @@ class Setting(NamedTuple):
 
 
 Verb = Callable[[Scene, Store], Awaitable[None]]
-"""One call in an open transaction; what it was told it writes into the scene."""
+"""One call in an open transaction, which records its result in the scene."""
 
 
 def segment(partition_ids: Sequence[int]) -> Push:
-    """One message for each partition named, in that order."""
+    """One message for each of these partitions, in this order."""
     count = len(partition_ids)
     return Push(
         partition_ids=list(partition_ids),
@@ -115,7 +118,7 @@ def segment(partition_ids: Sequence[int]) -> Push:
 
 
 def push(*partitions: str, has_key: bool = False) -> Verb:
-    """Push one message to each of these, in this order; the first with the key, if so asked."""
+    """Push one message to each of these, in this order. `has_key` gives the first one the key."""
 
     async def verb(scene: Scene, store: Store) -> None:
         columns = segment([scene.partition_ids[partition] for partition in partitions])
@@ -136,7 +139,7 @@ def push(*partitions: str, has_key: bool = False) -> Verb:
 
 
 def pop(*, batch: int = 4, is_auto: bool = False, is_due_first: bool = True) -> Verb:
-    """Pop for the group; auto-ack settles at once."""
+    """Pop for the group. Auto-ack settles immediately."""
 
     async def verb(scene: Scene, store: Store) -> None:
         for lease in await take(scene, store, batch=batch, is_auto=is_auto, due_first=is_due_first):
@@ -147,7 +150,7 @@ def pop(*, batch: int = 4, is_auto: bool = False, is_due_first: bool = True) -> 
 
 
 def ack(partition: str = "x") -> Verb:
-    """Settle what was out in a partition before."""
+    """Settle the delivery that a partition had before the schedule."""
 
     async def verb(scene: Scene, store: Store) -> None:
         lease = scene.leases[partition]
@@ -161,7 +164,7 @@ def ack(partition: str = "x") -> Verb:
 
 
 def nack(kind: str = "failed", partition: str = "x") -> Verb:
-    """Give back the first message of what was out."""
+    """Nack the first message of that delivery."""
 
     async def verb(scene: Scene, store: Store) -> None:
         await store.messages.nack([_settlement(scene.leases[partition], kind)])
@@ -186,7 +189,7 @@ def extend(partition: str = "x") -> Verb:
 
 
 def redrive() -> Verb:
-    """Deliver the dead letter again."""
+    """Redrive the dead letter."""
 
     async def verb(scene: Scene, store: Store) -> None:
         assert scene.letter_id is not None
@@ -198,7 +201,7 @@ def redrive() -> Verb:
 
 
 def transact(*, acked: str, pushed: str) -> Verb:
-    """Ack what was out in one partition and push to another, all or none."""
+    """Ack the delivery of one partition and push to another, both or neither."""
 
     async def verb(scene: Scene, store: Store) -> None:
         lease = scene.leases[acked]
@@ -261,7 +264,9 @@ async def take(
 
 
 def schedules(clients: int) -> Iterator[tuple[int, ...]]:
-    """Every order of a call and a commit of each: the first time a number comes it is the call."""
+    """
+    Every order of one call and one commit per client. The first occurrence of a number is its call.
+    """
     seen: set[tuple[int, ...]] = set()
     for order in permutations([each for each in range(clients) for _ in range(2)]):
         if order not in seen:
@@ -299,7 +304,7 @@ async def _await(awaitable: Awaitable[None]) -> None:
 
 
 class Lab:
-    """A database with a clock that is moved, and connections to step through."""
+    """A database with a clock that tests move, and connections to step through."""
 
     def __init__(
         self,
@@ -338,7 +343,9 @@ class Lab:
         has_letter: bool = False,
         options: Mapping[str, object] = MappingProxyType({}),
     ) -> Scene:
-        """A new queue: messages in each partition, the first of each out if claimed."""
+        """
+        Create a queue with messages in each partition. If claimed, the first of each is leased.
+        """
         self._scenes += 1
         queue = f"q{self._scenes}"
         defaults: dict[str, object] = {
@@ -380,7 +387,8 @@ class Lab:
         """
         Step through one order of calls and commits.
 
-        A call that waits for another transaction is left waiting; its commit comes when it can.
+        A call that waits for another transaction stays waiting, and its commit follows when
+        possible.
         """
         running: list[int] = []
         late: list[int] = []
@@ -399,7 +407,7 @@ class Lab:
                     for each in running:
                         await self._settle(self.clients[each])
             if late:
-                # For each other, it seems: PostgreSQL will say so.
+                # They seem to wait for each other, which PostgreSQL will report as a deadlock.
                 calls = [call for each in late if (call := self.clients[each].call)]
                 await asyncio.wait_for(asyncio.gather(*calls), _PATIENCE_SECONDS)
                 raise Violation(f"clients {late} were through too late")
@@ -418,7 +426,7 @@ class Lab:
         has_letter: bool = False,
         options: Mapping[str, object] = MappingProxyType({}),
     ) -> int:
-        """Check every order of these verbs in every setting; answers how many that were."""
+        """Check every order of these verbs in every setting, and return their number."""
         count = 0
         for order in schedules(len(verbs)):
             for setting in settings:
@@ -439,19 +447,19 @@ class Lab:
         return count
 
     async def _settle(self, client: Client) -> None:
-        """Return once the call is through, or waits for another transaction."""
+        """Return once the call is done, or waits for another transaction."""
         deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
         while client.call is not None and not client.call.done():
             await asyncio.wait((client.call,), timeout=0.005)
             blocking = await self.base.fetchval("select pg_blocking_pids($1)", client.pid)
-            # Whoever else has a lock lets go of it without being stepped.
+            # Other sessions release their locks without being stepped.
             if not self._pids.isdisjoint(blocking):
                 return
             if asyncio.get_running_loop().time() > deadline:
                 raise TimeoutError("a call neither ends nor waits for a lock")
 
     async def _reset(self) -> None:
-        """Leave no transaction open, whatever happened."""
+        """End all transactions, even after an error."""
         for client in self.clients:
             if client.connection.is_in_transaction() or client.call is not None:
                 await self.base.execute("select pg_cancel_backend($1)", client.pid)
@@ -461,10 +469,12 @@ class Lab:
                     client.call = None
                 await client.connection.execute("rollback")
 
-    # --- what must be true
+    # --- rules
 
     async def check(self, scene: Scene) -> None:
-        """Nothing lost or skipped, in order, one holder, nobody asleep beside messages."""
+        """
+        No message is lost, skipped or reordered, one lease per pair, no idle pair with messages.
+        """
         await self.check_offsets(scene)
         await self.check_keys(scene)
         await self.check_settled_once(scene)
@@ -473,7 +483,7 @@ class Lab:
         await self.check_drain(scene)
 
     async def check_offsets(self, scene: Scene) -> None:
-        """I5: offsets are dense from 0, and there are as many as pushes were told."""
+        """I5: offsets are dense from 0, and as many as the pushes returned."""
         for partition, partition_id in scene.partition_ids.items():
             next_offset = 0
             for row in await self.base.fetch(
@@ -488,18 +498,18 @@ class Lab:
                 raise Violation(f"{next_offset} messages stored of {scene.pushed[partition]}")
 
     async def check_keys(self, scene: Scene) -> None:
-        """I17: every push of a transactionId was answered the same offset."""
+        """I17: every push of a transactionId returned the same offset."""
         if len(scene.keyed) > 1:
             raise Violation(f"a transactionId was stored twice: at {scene.keyed}")
 
     async def check_settled_once(self, scene: Scene) -> None:
-        """I10: of two that settle one message one is refused."""
+        """I10: of two calls that settle one message, one is rejected."""
         twice = [place for place, times in scene.settled.items() if times > 1]
         if twice:
             raise Violation(f"settled twice: {twice}")
 
     async def check_holders(self, scene: Scene) -> None:
-        """I9: no message is out twice; of an ordered pair one delivery is out."""
+        """I9: no message is leased twice, and an ordered pair has one delivery."""
         deliveries = await self.base.fetch(
             """
             select a.partition_id, a.pending::text as pending, b.pending::text as other
@@ -519,7 +529,7 @@ class Lab:
             raise Violation(f"two holders: {deliveries}")
 
     async def check_wakefulness(self, scene: Scene) -> None:
-        """Rule 3: nobody is idle who has messages behind what is claimed."""
+        """Rule 3: no pair with unclaimed messages is idle."""
         asleep = await self.base.fetch(
             """
             select c.partition_id, c.claimed, s.next_offset
@@ -539,9 +549,11 @@ class Lab:
             raise Violation(f"lost wake-up: {asleep}")
 
     async def check_drain(self, scene: Scene) -> None:
-        """I1, I7, I12: what is not settled comes, once and in order; what is settled does not."""
+        """
+        I1, I7, I12: unsettled messages are delivered once and in order, and settled ones are not.
+        """
         came: dict[str, list[int]] = {partition: [] for partition in scene.partition_ids}
-        # Whatever is out now comes again.
+        # All current deliveries expire and are redelivered.
         await self.clock.advance(seconds=3 * LEASE_SECONDS)
         for _ in range(100):
             leases = await take(scene, self.store, batch=3)
@@ -574,7 +586,7 @@ async def _connect(dsn: str) -> "asyncpg.Connection[asyncpg.Record]":
             "deadlock_timeout": "100ms",
             "jit": "off",
             "lock_timeout": "20s",
-            # Who sees what is the question here, not what a crash leaves.
+            # These tests check visibility, not durability.
             "synchronous_commit": "off",
         },
     )

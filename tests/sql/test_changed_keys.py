@@ -1,4 +1,4 @@
-"""Which keys changed since a snapshot: none is missed, however late its transaction commits."""
+"""Changed keys since a snapshot are all found, even if their transactions commit late."""
 
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ async def changed(store: Store, since: int | None, limit: int = 100) -> tuple[in
     return snapshot, {row["id"]: row["is_valid"] for row in rows}
 
 
-async def test_all_valid_keys_come_first_and_then_changes_only(dsn: str, store: Store) -> None:
+async def test_all_valid_keys_come_first_and_then_only_changes(dsn: str, store: Store) -> None:
     ids = [id_of(await make_key(dsn)) or "" for _ in range(3)]
     await store.keys.revoke(ids[0])
 
@@ -39,7 +39,7 @@ async def test_a_change_that_commits_late_is_not_missed(dsn: str, store: Store) 
     await transaction.start()
     await connection.execute("update queen.keys set revoked_at = queen.now() where id = $1", id_)
     since, _ = await changed(store, None)
-    await make_key(dsn)  # A later transaction, which commits before.
+    await make_key(dsn)  # A later transaction, which commits earlier.
     since, _ = await changed(store, since)
     await transaction.commit()
     await connection.close()
@@ -47,7 +47,7 @@ async def test_a_change_that_commits_late_is_not_missed(dsn: str, store: Store) 
     assert (await changed(store, since))[1][id_] is False
 
 
-async def test_only_the_newest_keys_come_if_there_are_more(
+async def test_only_the_newest_keys_are_returned_if_there_are_more(
     dsn: str, store: Store, clock: Clock
 ) -> None:
     ids: list[str | None] = []

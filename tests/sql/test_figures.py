@@ -1,4 +1,4 @@
-"""What lists say of a queue costs no more when it has many more partitions."""
+"""The statistics of a queue in lists cost no more with many more partitions."""
 
 import json
 import re
@@ -41,7 +41,7 @@ select id, $4, 0, queen.now(), 0 from made
 
 
 async def pages_read(connection: "Connection", call: str, *arguments: object) -> int:
-    """How many pages a call reads."""
+    """The number of pages that a call reads."""
     literals = {
         f"${at}": f"'{value}'"
         if isinstance(value, str)
@@ -56,7 +56,9 @@ async def pages_read(connection: "Connection", call: str, *arguments: object) ->
     return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
 
 
-async def test_figures_and_lists_read_no_more_at_20_000_partitions_than_at_2_000(dsn: str) -> None:
+async def test_statistics_and_lists_read_no_more_at_20_000_partitions_than_at_2_000(
+    dsn: str,
+) -> None:
     connection = await asyncpg.connect(dsn, server_settings={"enable_seqscan": "off"})
     try:
         queue_id = await connection.fetchval(QUEUE)

@@ -1,4 +1,4 @@
-"""What somebody else has not committed yet is neither missed nor overtaken."""
+"""Uncommitted changes of other transactions are neither missed nor overtaken."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -35,7 +35,7 @@ async def connect(dsn: str) -> AsyncIterator[Connect]:
 
 
 async def queue(connection: "Connection", **options: object) -> tuple[int, int]:
-    """A queue with a group and a partition; their ids."""
+    """Create a queue with a group and a partition, and return their IDs."""
     await run(connection, configure("orders", **options))
     (lane,) = await run(connection, partition_ids("orders", "a"))
     (group,) = await run(connection, subscribe("orders", "workers"))
@@ -44,7 +44,7 @@ async def queue(connection: "Connection", **options: object) -> tuple[int, int]:
 
 @asynccontextmanager
 async def open_transaction(connection: "Connection", call: Call) -> AsyncGenerator[None]:
-    """A call that commits at the end of the block."""
+    """Run a call that commits at the end of the block."""
     async with connection.transaction():
         await run(connection, call)
         yield
@@ -68,7 +68,7 @@ async def erase_all(connection: "Connection") -> list[asyncpg.Record]:
 
 
 async def left(connection: "Connection") -> dict[str, int]:
-    """How many rows there are, by table."""
+    """The number of rows, by table."""
     return {
         name: count
         for name in TABLES
@@ -81,7 +81,7 @@ async def left(connection: "Connection") -> dict[str, int]:
 
 @pytest.mark.parametrize("is_ordered", [True, False])
 @pytest.mark.parametrize("what", ["queue", "group"])
-async def test_a_claim_in_flight_leaves_nothing_of_what_is_deleted(
+async def test_a_concurrent_claim_leaves_no_rows_of_a_deleted_queue_or_group(
     connect: Connect, what: str, is_ordered: bool
 ) -> None:
     popper, eraser, watcher = [await connect() for _ in range(3)]
@@ -102,7 +102,7 @@ async def test_a_claim_in_flight_leaves_nothing_of_what_is_deleted(
 
 
 @pytest.mark.parametrize("what", ["queue", "group"])
-async def test_a_partition_in_the_making_leaves_nothing_of_what_is_deleted(
+async def test_a_concurrently_created_partition_leaves_no_rows_of_a_deleted_queue(
     connect: Connect, what: str
 ) -> None:
     maker, eraser, watcher = [await connect() for _ in range(3)]
@@ -123,7 +123,7 @@ async def test_a_partition_in_the_making_leaves_nothing_of_what_is_deleted(
     assert await left(watcher) == ({} if what == "queue" else {"partitions": 2})
 
 
-async def test_a_group_is_not_made_in_a_queue_that_is_being_deleted(connect: Connect) -> None:
+async def test_a_group_is_not_created_in_a_queue_that_is_being_deleted(connect: Connect) -> None:
     deleter, maker, watcher = [await connect() for _ in range(3)]
     await queue(watcher)
 
@@ -150,17 +150,19 @@ async def test_a_long_queue_is_erased_in_steps(connect: Connect) -> None:
     assert await left(connection) == {}
 
 
-# --- what is due
+# --- due messages
 
 
 async def schedule(connection: "Connection", lane: int, *delays: float) -> int:
-    """Messages that are due one after the other, all of them by now; answers the queue's id."""
+    """
+    Schedule messages that become due one after the other, all in the past. Returns the queue's ID.
+    """
     dues = [LONG_AGO + timedelta(seconds=delay) for delay in delays]
     await run(connection, push(scheduled=[(lane, due) for due in dues]))
     return await connection.fetchval("select id from queen.queues")
 
 
-async def test_scheduled_messages_keep_their_order_whatever_pops_meet(connect: Connect) -> None:
+async def test_scheduled_messages_keep_their_order_among_concurrent_pops(connect: Connect) -> None:
     pusher, first, second, watcher = [await connect() for _ in range(4)]
     group_id, lane = await queue(watcher)
     await schedule(watcher, lane, *range(1_500))
@@ -183,7 +185,7 @@ async def test_scheduled_messages_keep_their_order_whatever_pops_meet(connect: C
     assert ids == sorted(ids)
 
 
-async def test_a_scheduled_message_that_somebody_has_locked_is_not_overtaken(
+async def test_a_locked_scheduled_message_is_not_overtaken(
     connect: Connect,
 ) -> None:
     holder, popper, watcher = [await connect() for _ in range(3)]
@@ -209,7 +211,7 @@ async def test_a_scheduled_message_that_expires_unread_is_counted(connect: Conne
     assert [row["expired"] for row in popped] == [2]
 
 
-async def test_messages_that_fall_due_in_a_queue_that_is_being_deleted_hurt_no_pop(
+async def test_due_messages_of_a_queue_that_is_being_deleted_fail_no_pop(
     connect: Connect,
 ) -> None:
     connection = await connect()
@@ -217,7 +219,7 @@ async def test_messages_that_fall_due_in_a_queue_that_is_being_deleted_hurt_no_p
     queue_id = await schedule(connection, lane, 1)
     await run(connection, ("delete_queue", "orders"))
 
-    # A pop that has looked at the queue just before.
+    # A pop that has just read the queue.
     promoted = await connection.fetchrow("select * from queen.promote($1, 1000)", queue_id)
 
     assert promoted is not None
@@ -227,7 +229,7 @@ async def test_messages_that_fall_due_in_a_queue_that_is_being_deleted_hurt_no_p
 # --- a change of order
 
 
-async def test_a_claim_in_flight_while_a_queue_becomes_ordered_is_waited_for(
+async def test_a_change_to_ordered_waits_for_a_concurrent_claim(
     connect: Connect,
 ) -> None:
     popper, other, watcher = [await connect() for _ in range(3)]
@@ -249,7 +251,7 @@ async def test_a_claim_in_flight_while_a_queue_becomes_ordered_is_waited_for(
     assert await watcher.fetchval("select count(*) from queen.deliveries") == 1
 
 
-async def test_a_change_of_order_is_over_once_nothing_of_before_is_out(connect: Connect) -> None:
+async def test_a_change_of_order_ends_with_the_last_earlier_delivery(connect: Connect) -> None:
     connection = await connect()
     group_id, lane = await queue(connection, ordered=False)
     await run(connection, push(lane))

@@ -1,4 +1,4 @@
-"""Transactions of two and three connections, in every order: nothing is lost, nobody deadlocks."""
+"""Transactions of two and three connections in every order: no lost message, no deadlock."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -26,7 +26,7 @@ from tests.sql.stepping import (
 )
 from tests.support.postgres import Server
 
-# One database for all: a queue per schedule keeps them apart, and plans are made once.
+# One database for all: each schedule has its own queue, and plans are made once.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 VERBS: Final[Mapping[str, Verb]] = {
@@ -52,7 +52,7 @@ EXPIRED: Final = Setting(1, is_expired=True)
 UNTOUCHED: Final = Setting(1, is_claimed=False)
 
 PACED: Final = {"rate_max": 1_000, "rate_ms": 1_000, "rate_per": "partition"}
-"""A limit that none of these reaches; what is claimed is counted all the same."""
+"""A limit that no test here reaches, so that claims are counted."""
 
 ORDERED_AND_NOT: Final = pytest.mark.parametrize(
     "is_ordered", [True, False], ids=["ordered", "unordered"]
@@ -99,7 +99,7 @@ async def test_three_clients_in_every_order(
 async def test_pushes_and_pops_of_a_partition_with_a_rate_limit_in_every_order(
     lab: Lab, name: str, is_ordered: bool
 ) -> None:
-    """A redelivery counts too, and may be of a pair that is idle."""
+    """A redelivery counts too, and its pair may be idle."""
     for other in ("push", "pop"):
         await lab.step_through(
             named(name, other),
@@ -125,13 +125,15 @@ async def test_any_three_clients_in_every_order(
 
 
 async def test_pushes_to_several_partitions_in_opposite_order_do_not_deadlock(lab: Lab) -> None:
-    # Locked as named: the second would have x and wait for z, the third have y and wait for x.
+    # Locked in the given order, the second has x and waits for z, the third has y and waits for x.
     verbs = {"z": push("z"), "x, z, y": push("x", "z", "y"), "y, x": push("y", "x")}
     await lab.step_through(verbs, [DRAINED], is_ordered=True, partitions=("x", "y", "z"))
 
 
 @ORDERED_AND_NOT
-async def test_transactions_both_ways_do_not_deadlock(lab: Lab, is_ordered: bool) -> None:
+async def test_transactions_in_opposite_directions_do_not_deadlock(
+    lab: Lab, is_ordered: bool
+) -> None:
     verbs = {
         "from x to y": transact(acked="x", pushed="y"),
         "from y to x": transact(acked="y", pushed="x"),
@@ -166,8 +168,10 @@ async def test_two_pushes_of_one_transaction_id_store_one_message(lab: Lab) -> N
         assert scene.pushed["x"] == 2
 
 
-async def test_a_lock_of_a_stranger_is_not_taken_for_a_wait_between_clients(dsn: str) -> None:
-    """Such as a vacuum's: the step is not over then."""
+async def test_a_lock_of_another_session_is_not_mistaken_for_a_wait_between_clients(
+    dsn: str,
+) -> None:
+    """For example a vacuum's lock, during which the step is not over."""
     async with Lab.open(dsn) as lab, asyncio.timeout(10):
         scene = await lab.scene(is_ordered=True)
         stranger = await asyncpg.connect(dsn)
@@ -176,7 +180,7 @@ async def test_a_lock_of_a_stranger_is_not_taken_for_a_wait_between_clients(dsn:
         async def let_go() -> None:
             while not await stranger.fetchval("select pg_blocking_pids($1)", lab.clients[0].pid):
                 pass
-            # Long enough for the step to be judged meanwhile.
+            # Long enough for the step to be checked.
             for _ in range(100):
                 await stranger.fetchval("select 1")
             await stranger.execute("commit")
@@ -190,8 +194,8 @@ async def test_a_lock_of_a_stranger_is_not_taken_for_a_wait_between_clients(dsn:
 
 @ORDERED_AND_NOT
 @pytest.mark.parametrize("name", VERBS)
-async def test_a_pop_waits_for_nobody(lab: Lab, name: str, is_ordered: bool) -> None:
-    """Rule 10: it is through while the other transaction is still open."""
+async def test_a_pop_waits_for_no_other_client(lab: Lab, name: str, is_ordered: bool) -> None:
+    """Rule 10: it returns while the other transaction is still open."""
     scene = await lab.scene(
         is_ordered=is_ordered, messages=2, is_expired=True, has_letter=name == "redrive"
     )

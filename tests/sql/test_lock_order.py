@@ -1,4 +1,4 @@
-"""Locks are taken in one order: partitions, consumers, deliveries, by key. A pop waits for none."""
+"""Locks have one order: partitions, consumers, deliveries, by key. A pop waits for none."""
 
 import asyncio
 import random
@@ -44,7 +44,7 @@ Connect = Callable[[], Awaitable["Connection"]]
 
 @pytest.fixture
 async def connect(dsn: str) -> AsyncIterator[Connect]:
-    """Connections that find a deadlock at once."""
+    """Connections that detect a deadlock immediately."""
     async with AsyncExitStack() as stack:
 
         async def connect() -> "Connection":
@@ -57,7 +57,9 @@ async def connect(dsn: str) -> AsyncIterator[Connect]:
 
 
 class Scene(NamedTuple):
-    """A queue with lanes in every state, for one group and a second one that has drained them."""
+    """
+    A queue with partitions in every state for one group, and a second group that has drained them.
+    """
 
     group_id: int
     ready: int
@@ -99,13 +101,13 @@ async def arrange(connection: "Connection", options: Mapping[str, object]) -> Sc
     for row in await connection.fetch("select id from queen.dead_letters order by partition_id"):
         dead.append(row["id"])
     await run(connection, push(ids[2]))
-    # The first lane has the last lease, so that an order by lane is not one by id.
+    # The first partition has the last lease, so that an order by partition is not one by ID.
     lent = [await lend(connection, group_id, name) for name in ("held too", "held")]
     await run(connection, nack(await lend(connection, group_id, "due"), kind="retry"))
     await lend(connection, group_id, "expired", lease_seconds=0.000_001)
     drained = await run(connection, pop(other_id, batch=100, partitions=100, is_auto=True))
     assert len(drained) >= len(names)
-    # A message whose time has come, in a lane that is idle.
+    # A message that is due, in an idle partition.
     await run(connection, push(scheduled=[(ids[1], LONG_AGO)]))
     return Scene(
         group_id=group_id,
@@ -120,7 +122,7 @@ async def arrange(connection: "Connection", options: Mapping[str, object]) -> Sc
 
 
 async def attempt(connection: "Connection", call: Call) -> None:
-    """Make a call and take it back."""
+    """Make a call, and roll it back."""
     transaction = connection.transaction()
     await transaction.start()
     try:
@@ -132,7 +134,7 @@ async def attempt(connection: "Connection", call: Call) -> None:
 async def waits(
     watcher: "Connection", connection: "Connection", task: "asyncio.Task[None]"
 ) -> None:
-    """Until the call of that connection waits for a lock, or is over."""
+    """Wait until the call of that connection waits for a lock or returns."""
     async with asyncio.timeout(10):
         pid = connection.get_server_pid()
         while not task.done():
@@ -157,7 +159,7 @@ async def test_pushes_to_the_same_partitions_in_any_order_do_not_deadlock(connec
     await asyncio.gather(*(push_often(each, number) for number, each in enumerate(connections)))
 
 
-async def test_transactions_both_ways_do_not_deadlock(connect: Connect) -> None:
+async def test_transactions_in_opposite_directions_do_not_deadlock(connect: Connect) -> None:
     one, other, popper = [await connect() for _ in range(3)]
     await run(popper, configure("orders"))
     group_id = await group(popper, "workers")
@@ -183,7 +185,7 @@ def cancel(partition_id: int, offset: int) -> Call:
 
 
 def redact(partition_id: int, offset: int) -> Call:
-    """Of a message that is alone in its segment."""
+    """Redact a message that is the only one in its segment."""
     nothing = (b"", b"\0\0\0\0", None)
     return "redact", partition_id, offset, offset, 1, None, *nothing, *nothing, "somebody"
 
@@ -283,7 +285,7 @@ GATES = (
 async def cross(
     gate: "Connection", statement: str, partition_id: int, calls: Mapping["Connection", Call]
 ) -> bool:
-    """Let the calls wait, one behind the other, for a row that a third holds; did they deadlock?"""
+    """Let the calls wait in line for a row that `gate` locks. Returns whether they deadlock."""
     transaction = gate.transaction()
     await transaction.start()
     await gate.fetch(statement, partition_id)
@@ -293,7 +295,7 @@ async def cross(
             tasks.append(asyncio.create_task(attempt(connection, call)))
             await waits(gate, connection, tasks[-1])
     finally:
-        # When it lets go, one of them has the row, and wants what the other has.
+        # After the rollback, one of them gets the row and needs a lock of the other.
         await transaction.rollback()
         results = await asyncio.gather(*tasks, return_exceptions=True)
     deadlocks = [isinstance(each, asyncpg.DeadlockDetectedError) for each in results]
@@ -302,7 +304,7 @@ async def cross(
 
 
 @pytest.mark.parametrize("is_ordered", [True, False], ids=["ordered", "unordered"])
-async def test_calls_that_cross_do_not_deadlock(connect: Connect, is_ordered: bool) -> None:
+async def test_crossing_calls_do_not_deadlock(connect: Connect, is_ordered: bool) -> None:
     gate, one, other = [await connect() for _ in range(3)]
     scene = await arrange(gate, QUEUES["ordered" if is_ordered else "unordered"])
 
@@ -328,7 +330,7 @@ update queen.segments set body = null, ends = null where partition_id = $1;
 insert into queen.laggards (queue_id, kind, partition_id, look_at)
 select p.queue_id, 'unused', p.id, queen.now() - interval '1 day' from queen.partitions p;
 """
-"""All is old, all has waited too long, and one partition is empty."""
+"""All messages are old and have waited too long, and one partition is empty."""
 
 STEPS: Mapping[str, Call] = {
     "retain by age": ("retain", 0, 1, "age", 100, 1.0),
@@ -353,7 +355,9 @@ OTHERS: Mapping[str, Callable[[Scene], Call]] = {
 
 
 @pytest.mark.parametrize("is_ordered", [True, False], ids=["ordered", "unordered"])
-async def test_steps_of_upkeep_deadlock_with_nothing(connect: Connect, is_ordered: bool) -> None:
+async def test_background_tasks_do_not_deadlock_with_any_call(
+    connect: Connect, is_ordered: bool
+) -> None:
     gate, one, other = [await connect() for _ in range(3)]
     scene = await arrange(gate, QUEUES["ordered" if is_ordered else "unordered"])
     await gate.execute(UPKEEP.replace("$1", str(scene.ready)))
@@ -361,7 +365,7 @@ async def test_steps_of_upkeep_deadlock_with_nothing(connect: Connect, is_ordere
     deadlocked: set[str] = set()
     for name, step in STEPS.items():
         for who, call in OTHERS.items():
-            # It skips partitions that are locked, and waits for consumers.
+            # It skips locked partitions, and waits for consumers.
             for partition_id in (scene.held[1], scene.idle):
                 for calls in ({one: step, other: call(scene)}, {one: call(scene), other: step}):
                     if await cross(gate, GATES[1], partition_id, calls):
@@ -418,7 +422,7 @@ QUEUES: Mapping[str, Mapping[str, object]] = {
 async def hold_and_pop(
     hold: Awaitable[object], holder: "Connection", popper: "Connection", scene: Scene
 ) -> list[str]:
-    """Pop in every way while a transaction of another is open; which of them waited."""
+    """Pop in every way while another transaction is open, and return the pops that waited."""
     waited: list[str] = []
     transaction = holder.transaction()
     await transaction.start()
@@ -435,14 +439,14 @@ async def hold_and_pop(
 
 
 async def warm(popper: "Connection", scene: Scene) -> None:
-    """Plan once, then wait for no lock: the holder would keep it for longer than this."""
+    """Plan the statements once, and set a timeout that is shorter than the locks of the holder."""
     for call in POPS.values():
         await attempt(popper, call(scene))
     await popper.execute("set lock_timeout = '1s'; set statement_timeout = '20s'")
 
 
 @pytest.mark.parametrize("queue", QUEUES)
-async def test_a_pop_waits_for_no_call_of_another(connect: Connect, queue: str) -> None:
+async def test_a_pop_waits_for_no_call_of_another_client(connect: Connect, queue: str) -> None:
     holder, popper = [await connect() for _ in range(2)]
     scene = await arrange(holder, QUEUES[queue])
     await warm(popper, scene)
@@ -496,7 +500,7 @@ async def test_first_pops_of_a_limited_group_do_not_wait_for_each_other(connect:
     assert popped[-1]["wait_seconds"] is not None
 
 
-async def test_the_lock_of_a_partition_leaves_no_trace_in_its_row(connect: Connect) -> None:
+async def test_locking_a_partition_does_not_write_its_row(connect: Connect) -> None:
     connections = [await connect() for _ in range(4)]
     await run(connections[0], configure("orders", ordered=False))
     group_id = await group(connections[0], "workers")
@@ -508,7 +512,7 @@ async def test_the_lock_of_a_partition_leaves_no_trace_in_its_row(connect: Conne
         order = random.Random(number)
         for _ in range(25):
             await run(connection, push(*order.sample(ids, 2)))
-            # Without a lease it locks the partitions it drains.
+            # Without a lease, it locks the partitions that it drains.
             await run(connection, pop(group_id, batch=10, partitions=3, is_auto=number % 2 == 0))
             popped = await run(connection, pop(group_id, batch=10, partitions=3))
             await run(connection, ack(*leases(popped)))
@@ -528,8 +532,12 @@ async def test_the_lock_of_a_partition_leaves_no_trace_in_its_row(connect: Conne
     assert (page["versions"], page["multixacts"]) == (len(ids), 0)
 
 
-async def test_a_redrive_touches_no_letter_before_it_has_all_consumers(connect: Connect) -> None:
-    """A message that dies a second time may wait for its letter, with consumers in its hands."""
+async def test_a_redrive_touches_no_dead_letter_before_it_has_all_consumers(
+    connect: Connect,
+) -> None:
+    """
+    A message that is dead-lettered again may wait for its dead letter while it holds consumers.
+    """
     gate, redriver, watcher = [await connect() for _ in range(3)]
     scene = await arrange(gate, QUEUES["ordered"])
 
@@ -545,7 +553,7 @@ async def test_a_redrive_touches_no_letter_before_it_has_all_consumers(connect: 
 
 
 @pytest.mark.parametrize("what", ["queue", "group"])
-async def test_an_eraser_and_an_ack_do_not_deadlock(connect: Connect, what: str) -> None:
+async def test_an_erasure_and_an_ack_do_not_deadlock(connect: Connect, what: str) -> None:
     gate, one, other = [await connect() for _ in range(3)]
     scene = await arrange(gate, QUEUES["ordered"])
     deletion: Call = (
@@ -560,7 +568,7 @@ async def test_an_eraser_and_an_ack_do_not_deadlock(connect: Connect, what: str)
                 assert not await cross(gate, statement, partition_id, {one: first, other: second})
 
 
-async def test_a_seek_of_a_group_that_is_not_filled_does_not_deadlock_with_a_push(
+async def test_a_seek_of_a_partly_created_group_does_not_deadlock_with_a_push(
     connect: Connect,
 ) -> None:
     gate, seeker = [await connect() for _ in range(2)]
@@ -576,10 +584,10 @@ async def test_a_seek_of_a_group_that_is_not_filled_does_not_deadlock_with_a_pus
     await task
 
 
-async def test_giving_up_for_a_group_that_is_not_filled_holds_no_later_partition(
+async def test_dead_lettering_for_a_partly_created_group_locks_no_later_partition(
     connect: Connect,
 ) -> None:
-    """Filling locks partitions behind the one that is meant: each in a transaction of its own."""
+    """Creating the group's rows locks later partitions too, each in its own transaction."""
     gate, other = [await connect() for _ in range(2)]
     await run(gate, configure("orders"))
     ids = sorted(await lanes(gate, *(f"p{number}" for number in range(1_100))))

@@ -1,4 +1,4 @@
-"""Databases are brought to this release by one process, forward only, all of it or nothing."""
+"""One process migrates a database to this release, forward only, completely or not at all."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ create event trigger no_ddl on ddl_command_start execute function public.refuse(
 
 @pytest.fixture
 def empty_dsn(postgres: Server) -> str:
-    """A database without anything of ours."""
+    """A database without Queen's schema."""
     return postgres.create_database(f"test_{uuid4().hex}")
 
 
@@ -57,7 +57,7 @@ async def query(dsn: str, statement: str) -> list[asyncpg.Record]:
 
 @pytest.fixture
 def processes(empty_dsn: str) -> Iterator[list["subprocess.Popen[bytes]"]]:
-    """Processes that have imported all they need, and migrate when they are told to."""
+    """Processes that have imported their modules, and migrate on command."""
     with ExitStack() as stack:
         processes: list[subprocess.Popen[bytes]] = []
         for _ in range(PROCESSES):
@@ -83,7 +83,7 @@ async def let_go(process: "subprocess.Popen[bytes]") -> list[str]:
     return json.loads(out)
 
 
-async def test_twenty_servers_start_at_once_and_one_migrates(
+async def test_twenty_servers_start_together_and_one_migrates(
     dsn: str, empty_dsn: str, processes: list["subprocess.Popen[bytes]"]
 ) -> None:
     applied = await asyncio.gather(
@@ -94,7 +94,7 @@ async def test_twenty_servers_start_at_once_and_one_migrates(
     assert dump(empty_dsn) == dump(dsn)
 
 
-async def test_a_second_run_applies_nothing_and_sends_no_ddl(dsn: str) -> None:
+async def test_a_second_run_applies_no_migration_and_sends_no_ddl(dsn: str) -> None:
     connection = await asyncpg.connect(dsn)
     await connection.execute(REFUSE_DDL)
     await connection.close()
@@ -107,7 +107,7 @@ async def test_a_second_run_applies_nothing_and_sends_no_ddl(dsn: str) -> None:
     assert await query(dsn, book) == before
 
 
-async def test_a_first_run_would_have_been_caught_sending_ddl(empty_dsn: str) -> None:
+async def test_the_check_for_ddl_detects_a_first_run(empty_dsn: str) -> None:
     connection = await asyncpg.connect(empty_dsn)
     await connection.execute(REFUSE_DDL)
     await connection.close()
@@ -117,7 +117,7 @@ async def test_a_first_run_would_have_been_caught_sending_ddl(empty_dsn: str) ->
         await migrate(empty_dsn)
 
 
-async def test_a_migration_that_changed_after_it_was_applied_is_refused(
+async def test_a_migration_that_changed_after_it_was_applied_is_rejected(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = dump(dsn)
@@ -133,7 +133,7 @@ async def test_a_migration_that_changed_after_it_was_applied_is_refused(
     assert dump(dsn) == before
 
 
-async def test_functions_that_changed_are_applied_again(
+async def test_changed_functions_are_applied_again(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = sql.FUNCTIONS["now"].replace("clock_timestamp()", "timestamptz ''2030-01-01''")
@@ -168,7 +168,7 @@ async def test_a_new_migration_is_applied_and_the_functions_again(
     assert await query(dsn, "select id from queen.notes") == []
 
 
-async def test_a_run_that_fails_leaves_nothing_behind(
+async def test_a_failed_run_leaves_no_changes(
     empty_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = {
@@ -184,10 +184,10 @@ async def test_a_run_that_fails_leaves_nothing_behind(
     assert await migrate(empty_dsn) == EVERYTHING
 
 
-async def test_functions_of_a_later_release_are_left_alone(
+async def test_functions_of_a_later_release_stay_unchanged(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server of the last release that starts during an upgrade does not take them back."""
+    """A server of the last release that starts during an upgrade does not overwrite them."""
     later = sql.FUNCTIONS["now"].replace("$$", "$$ -- later", 1).replace("'", "' /* later */", 1)
     with monkeypatch.context() as patched:
         patched.setattr(sql, "FUNCTIONS", MappingProxyType({**sql.FUNCTIONS, "now": later}))
@@ -201,7 +201,7 @@ async def test_functions_of_a_later_release_are_left_alone(
     assert "later" in row["prosrc"]
 
 
-async def test_a_later_migration_is_lived_with_unless_it_breaks_this_release(
+async def test_a_later_migration_is_accepted_unless_it_breaks_this_release(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     added = {"9998_notes": "create table queen.notes (id bigint primary key);"}
@@ -222,7 +222,7 @@ async def test_a_later_migration_is_lived_with_unless_it_breaks_this_release(
         await migrate(dsn)
 
 
-async def test_a_migration_that_waits_for_a_table_keeps_nobody_from_it(
+async def test_a_migration_that_waits_for_a_table_does_not_block_others(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     added = {"9999_more": "alter table queen.queues add column more text;"}
@@ -237,7 +237,7 @@ async def test_a_migration_that_waits_for_a_table_keeps_nobody_from_it(
     async with asyncio.timeout(10):
         while not await query(dsn, waits):  # noqa: ASYNC110 - the condition is in the database
             await asyncio.sleep(0.01)
-        # Behind the migration, which gives way.
+        # Queued behind the migration, which releases its lock request.
         await query(dsn, "select id from queen.queues")
     assert not migrating.done()
     await transaction.rollback()
@@ -262,7 +262,7 @@ async def test_a_wait_for_another_migration_is_bounded_and_names_the_holder(
     await holder.close()
 
 
-async def test_a_process_that_waited_for_another_migration_goes_on_after_it(
+async def test_a_process_that_waited_for_another_migration_continues_after_it(
     dsn: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(migrations, "_STEP_SECONDS", 0.1)
@@ -278,6 +278,6 @@ async def test_a_process_that_waited_for_another_migration_goes_on_after_it(
     assert await waiting == []
 
 
-async def test_a_database_that_is_away_is_unavailable(postgres: Server) -> None:
+async def test_an_unreachable_database_is_unavailable(postgres: Server) -> None:
     with pytest.raises(errors.DatabaseUnavailable):
         await migrate(postgres.dsn("there_is_no_such_database"))

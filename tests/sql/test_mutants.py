@@ -1,4 +1,4 @@
-"""Each mutant of the SQL fails the check that is there for it, and what we have passes."""
+"""Each mutant of the SQL fails its check, and the real SQL passes."""
 
 import asyncio
 import re
@@ -35,7 +35,7 @@ Check = Callable[[Lab], Awaitable[None]]
 
 
 class Change(NamedTuple):
-    """A file of functions, a pattern in it, and what comes in its place."""
+    """A file of functions, a pattern in it, and its replacement."""
 
     file: str
     pattern: str
@@ -96,7 +96,7 @@ NO_TOKEN: Final = {
     "release": (Change("give_back", r" and d\.token = a\.token", ""),),
 }
 KEYS: Final = r"  if p_keys is not null then\s+return query\s+select k\.\*.*?\n  end if;\n"
-"""The block of push that looks for known transactionIds."""
+"""The block of push that searches for known transactionIds."""
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ async def lab(dsn: str) -> AsyncIterator[Lab]:
 
 
 async def mutate(lab: Lab, *changes: Change) -> None:
-    """Replace functions in this database; each change must find what it changes."""
+    """Replace functions in this database. The pattern of each change must match."""
     texts: dict[str, str] = {}
     for change in changes:
         text = texts.get(change.file, sql.FUNCTIONS[change.file])
@@ -120,7 +120,7 @@ async def mutate(lab: Lab, *changes: Change) -> None:
 
 
 async def prove(lab: Lab, check: Check, changes: tuple[Change, ...], match: str) -> None:
-    """The check passes on what we have, and catches the mutant."""
+    """Check that the real SQL passes and that the mutant fails."""
     await check(lab)
     await mutate(lab, *changes)
     with pytest.raises(Violation, match=match):
@@ -135,7 +135,7 @@ async def pushes_in_every_order(lab: Lab) -> None:
 
 
 async def pushes_at_once(lab: Lab) -> None:
-    """As producers do: each its own transactions, nobody steps."""
+    """Concurrent producers with their own transactions, without stepping."""
     scene = await lab.scene(is_ordered=True, is_claimed=False)
 
     async def produce(number: int) -> None:
@@ -150,7 +150,7 @@ async def pushes_at_once(lab: Lab) -> None:
 
 
 async def a_later_push_commits_first(lab: Lab) -> None:
-    """A pop that comes between two commits must not pass what has not committed yet."""
+    """A pop between two commits must not pass uncommitted messages."""
     for is_ordered in (True, False):
         await lab.base.execute("alter sequence public.offsets restart with 0")
         scene = await lab.scene(is_ordered=is_ordered, is_claimed=False)
@@ -158,11 +158,11 @@ async def a_later_push_commits_first(lab: Lab) -> None:
         await lab.check(scene)
 
 
-async def test_pushes_without_the_partition_lock_meet_at_one_offset(lab: Lab) -> None:
+async def test_pushes_without_the_partition_lock_reuse_an_offset(lab: Lab) -> None:
     await prove(lab, pushes_in_every_order, (NO_PARTITION_LOCK,), "UniqueViolation")
 
 
-async def test_concurrent_producers_without_the_partition_lock_meet_at_one_offset(lab: Lab) -> None:
+async def test_concurrent_producers_without_the_partition_lock_reuse_an_offset(lab: Lab) -> None:
     await prove(lab, pushes_at_once, (NO_PARTITION_LOCK,), "two messages for one offset")
 
 
@@ -172,7 +172,7 @@ async def test_offsets_from_a_sequence_without_the_partition_lock_lose_a_message
     await prove(lab, a_later_push_commits_first, changes, "were to come")
 
 
-async def test_partitions_locked_as_they_are_named_deadlock(lab: Lab) -> None:
+async def test_partitions_locked_in_the_given_order_deadlock(lab: Lab) -> None:
     async def check(lab: Lab) -> None:
         verbs = {"z": push("z"), "x, z, y": push("x", "z", "y"), "y, x": push("y", "x")}
         await lab.step_through(verbs, [DRAINED], is_ordered=True, partitions=("x", "y", "z"))
@@ -185,9 +185,9 @@ async def test_partitions_locked_as_they_are_named_deadlock(lab: Lab) -> None:
 
 async def stale(lab: Lab, name: str) -> None:
     """
-    A lease of before must not touch the delivery of now, even where both have one id.
+    An old lease must not affect the current delivery, even if both have the same ID.
 
-    After a crash the sequence gives ids out again, for claims commit asynchronously.
+    After a crash the sequence reuses IDs, because claims commit asynchronously.
     """
     scene = await lab.scene(is_ordered=True)
     old = scene.leases["x"]
@@ -209,7 +209,7 @@ async def stale(lab: Lab, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NO_TOKEN)
-async def test_without_the_token_a_stale_lease_settles_what_another_holds(
+async def test_without_the_token_a_stale_lease_settles_the_delivery_of_another(
     lab: Lab, name: str
 ) -> None:
     async def check(lab: Lab) -> None:
@@ -231,7 +231,7 @@ async def claims_beside_pushes(lab: Lab) -> None:
 
 
 async def empty_searches_beside_pushes(lab: Lab) -> None:
-    """A pair that is ready and has nothing to give: a push had its lock and gave up."""
+    """A ready pair without messages, left so by a pop that could not lock the partition."""
     for order in schedules(2):
         scene = await lab.scene(is_ordered=False, is_claimed=False)
         async with lab.clients[2].connection.transaction():
@@ -252,7 +252,7 @@ async def empty_searches_beside_pushes(lab: Lab) -> None:
         ("when there was nothing", empty_searches_beside_pushes),
     ],
 )
-async def test_idle_without_the_partition_lock_sleeps_beside_a_message(
+async def test_a_pair_made_idle_without_the_partition_lock_misses_a_message(
     lab: Lab, name: str, check: Check
 ) -> None:
     await prove(lab, check, (IDLE_WITHOUT_LOCK[name],), "lost wake-up")
@@ -268,11 +268,11 @@ async def test_an_idle_pair_that_is_moved_without_the_partition_lock_is_not_woke
     await prove(lab, redeliveries_are_counted_beside_pushes, (NO_LOCK_TO_COUNT,), "lost wake-up")
 
 
-# --- an instant too late
+# --- off by one in time
 
 
 async def stand_still(lab: Lab) -> None:
-    """Let the clock show one instant until it is moved."""
+    """Stop the clock until it is moved."""
     await lab.base.execute(
         "create or replace function queen.now () returns timestamptz language sql volatile"
         " as 'select at from public.clock'"
@@ -301,7 +301,7 @@ async def test_a_lease_that_ends_exactly_now_is_over(lab: Lab) -> None:
     await prove(lab, a_lease_ends_now, (change,), "a lease that ends now")
 
 
-async def test_a_message_that_is_ready_exactly_now_is_given(lab: Lab) -> None:
+async def test_a_message_that_is_ready_exactly_now_is_delivered(lab: Lab) -> None:
     change = Change("claim_new", r"c\.ready_at <= p_now", "c.ready_at < p_now")
     await prove(lab, a_message_is_ready_now, (change,), "ready now")
 
@@ -313,7 +313,7 @@ async def pops_of_an_ordered_queue(lab: Lab) -> None:
     await lab.step_through({"a": pop(), "b": pop()}, [BEHIND], is_ordered=True)
 
 
-async def test_without_the_hold_an_ordered_partition_has_two_holders(lab: Lab) -> None:
+async def test_without_the_hold_an_ordered_partition_has_two_leases(lab: Lab) -> None:
     await prove(lab, pops_of_an_ordered_queue, (NO_HOLD,), "two holders")
 
 
@@ -333,7 +333,7 @@ async def test_transaction_ids_checked_before_the_lock_are_stored_twice(lab: Lab
     block = found[0].replace("\\", r"\\")
     changes = (
         Change("push", KEYS, ""),
-        # Where the function begins, before its first lock.
+        # At the start of the function, before its first lock.
         Change(
             "push",
             r"(v_xid\s+xid8;\nbegin\n)",

@@ -28,13 +28,13 @@ def pgbouncer(postgres: Server) -> Iterator[PgBouncer]:
 
 @pytest.fixture
 def pooled_dsn(pgbouncer: PgBouncer, dsn: str) -> str:
-    """The test's own database, through PgBouncer."""
+    """The database of the test, through PgBouncer."""
     return pgbouncer.dsn(urlsplit(dsn).path.removeprefix("/"))
 
 
 @pytest.fixture
 async def engines(pooled_dsn: str) -> AsyncIterator[list[Engine]]:
-    """As two processes would have them."""
+    """Two engines, as in two processes."""
     engines = [await Engine.open(pooled_dsn, is_pooled=True) for _ in range(2)]
     yield engines
     for engine in engines:
@@ -57,7 +57,7 @@ async def test_connections_really_share_servers(pooled_dsn: str) -> None:
     assert len(pids) <= POOL_SIZE
 
 
-async def test_600_calls_at_once_fail_nowhere_and_leave_nothing(engines: list[Engine]) -> None:
+async def test_600_concurrent_calls_succeed_and_leave_no_messages(engines: list[Engine]) -> None:
     taken: list[int] = []
 
     async def call(number: int) -> None:
@@ -69,7 +69,7 @@ async def test_600_calls_at_once_fail_nowhere_and_leave_nothing(engines: list[En
         taken.extend(values(deliveries))
         await ack_all(engine, deliveries)
 
-    # The queue is there before anybody pops from it.
+    # Create the queue before the first pop.
     await push(engines[0], QUEUE, 0, partition="lane 0")
     await asyncio.gather(*(call(number) for number in range(1, CALLS + 1)))
     taken += await drain(engines[0], QUEUE)
@@ -96,7 +96,7 @@ async def test_every_verb_works(engines: list[Engine]) -> None:
     assert await drain(other, QUEUE) == [1, 2, 3]
 
 
-async def test_a_pop_that_waits_is_woken_by_a_push_of_its_own_process(
+async def test_a_waiting_pop_is_woken_by_a_push_of_the_same_process(
     engines: list[Engine],
 ) -> None:
     waiting = asyncio.create_task(pop_later(engines[0], QUEUE))
@@ -107,7 +107,7 @@ async def test_a_pop_that_waits_is_woken_by_a_push_of_its_own_process(
     assert values(await waiting) == ["here"]
 
 
-async def test_a_pop_that_waits_is_woken_by_a_push_of_another_process_a_little_later(
+async def test_a_waiting_pop_is_soon_woken_by_a_push_of_another_process(
     engines: list[Engine],
 ) -> None:
     await push(engines[1], QUEUE, "before")
@@ -117,7 +117,7 @@ async def test_a_pop_that_waits_is_woken_by_a_push_of_another_process_a_little_l
 
     await push(engines[1], QUEUE, "there")
 
-    # Nobody tells it, for there is no connection to listen on: the slow poll finds it.
+    # Without a connection to listen on there is no notification, so the slow poll finds it.
     assert values(await waiting) == ["there"]
 
 

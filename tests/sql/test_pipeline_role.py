@@ -1,4 +1,4 @@
-"""The role of pipelines is enough for every statement that a pipeline writes with."""
+"""The pipeline role may run every statement with which a pipeline writes."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ values ($1, 0, $2, 1, now(), $3, $4)
 
 @pytest.fixture
 async def pipeline(dsn: str) -> AsyncIterator["Connection"]:
-    """A connection as the role, over a database with a queue and a group that has drained it."""
+    """A connection with the role, to a database with a queue and a group that has drained it."""
     connection = await asyncpg.connect(dsn)
     await run(connection, configure("orders"))
     await connection.execute(sql.ROLES + sql.GRANTS)
@@ -54,7 +54,7 @@ async def test_a_batch_is_staged_and_published_and_wakes_consumers(
     await run(pipeline, ("forget_staged", 0.0, 10))
 
 
-async def test_a_data_key_is_made_and_used(pipeline: "Connection") -> None:
+async def test_a_data_key_is_created_and_used(pipeline: "Connection") -> None:
     id_ = await queue_id(pipeline)
     (asked,) = await run(pipeline, ("take_data_key", id_, 1, 10, None, None, None))
 
@@ -78,7 +78,7 @@ async def test_a_queue_is_archived_and_held(pipeline: "Connection") -> None:
     await run(pipeline, ("drop_archive", "orders"))
 
 
-async def test_streams_plans_and_replays_are_kept(pipeline: "Connection") -> None:
+async def test_streams_plans_and_replays_are_stored(pipeline: "Connection") -> None:
     id_ = await queue_id(pipeline)
 
     await run(pipeline, ("begin_stream", "app", id_, 3, 3))

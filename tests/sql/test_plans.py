@@ -1,4 +1,4 @@
-"""What hot calls read: by the index made for it, and no more when there is more in the database."""
+"""Hot calls read by their index, and read no more in a larger database."""
 
 import asyncio
 import hashlib
@@ -30,10 +30,10 @@ from tests.sql.calls import (
 from tests.sql.plans import Explained, Scan
 from tests.support.postgres import Server
 
-pytestmark = pytest.mark.timeout(240)  # Building a hundred thousand partitions is in it.
+pytestmark = pytest.mark.timeout(240)  # Includes building 100,000 partitions.
 
 ROUNDS = 7
-"""Five executions of a statement may be planned each for itself before they share a plan."""
+"""PostgreSQL may plan five executions separately before it uses a generic plan."""
 SMALL_PAGES = 20
 LARGE_TABLES = {
     *("consumers", "dead_letters", "dedup", "deliveries"),
@@ -56,8 +56,9 @@ end
 $$;
 """
 
-# Partition i of group 1: i % 5 = 1 ready, 2 ready in an hour, 3 idle, 4 held, 0 due again.
-# Group 2 has drained them all, group 3 is ready in an hour everywhere, those above 3 lag.
+# Partition i of group 1: i % 5 = 1 is ready, 2 is ready in an hour, 3 is idle, 4 is leased, 0 is
+# due
+# for a retry. Group 2 has drained them all, group 3 is ready in an hour everywhere, others lag.
 PARTITIONS = """
 insert into queen.groups (queue_id, name, start_mode, start_at, created_at, filled_to, fill_end)
 select 1, 'group ' || g, 'all', '-infinity', now(), null, 0
@@ -117,8 +118,8 @@ insert into queen.scheduled (queue_id, partition_id, due_at, payload)
 select 1, i, now() + interval '1 hour', '{{}}' from generate_series({first} + 4, {last}, 5) i;
 """
 
-# One partition. Groups 1 to 3 stand at its start, 4 to 6 near its end; of either three: ready,
-# held and due again. Group 7 has drained it.
+# One partition. Groups 1 to 3 are at its start, 4 to 6 near its end. Each three are ready, leased
+# and due for a retry. Group 7 has drained it.
 BACKLOG = """
 insert into queen.partitions (queue_id, name) values (1, 'p1');
 insert into queen.segments
@@ -153,14 +154,14 @@ select setval('queen.delivery_ids', 100);
 
 
 class Profile(NamedTuple):
-    """What a call did in all its rounds, and the fewest pages that one of the last took."""
+    """The scans of a call in all rounds, and the fewest pages of the last rounds."""
 
     scans: list[Scan]
     pages: int
 
 
 class Growth(NamedTuple):
-    """The same calls on a small database and on a large one."""
+    """The same calls on a small and on a large database."""
 
     small: Mapping[str, Profile]
     large: Mapping[str, Profile]
@@ -175,7 +176,7 @@ def lent(number: int) -> Lease:
 
 
 def push_all(number: int) -> Call:
-    """All that a push can bring: a key, a sequence, a message for later."""
+    """A push with everything: a key, a sequence, a scheduled message."""
     partition_id = 5 * number + 3
     return push(
         partition_id,
@@ -284,7 +285,7 @@ USED: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "segments": (("segments_pkey", "partition_id =", "base_offset ="),),
 }
-"""The index that serves a call, and what it must be searched by."""
+"""The index of each call, and its search condition."""
 
 
 async def profile(database: Explained, calls: Calls) -> dict[str, Profile]:
@@ -301,7 +302,7 @@ async def profile(database: Explained, calls: Calls) -> dict[str, Profile]:
 def measure(
     server: Server, database: str, calls: Calls, *, is_analysed: bool
 ) -> dict[str, Profile]:
-    """Profile the calls in a copy of the database, for they leave dead rows behind."""
+    """Profile the calls in a copy of the database, because they leave dead rows."""
     name = f"test_{uuid4().hex}"
     dsn = server.create_database(name, template=database)
     if is_analysed:
@@ -348,7 +349,7 @@ def of_partitions(postgres: Server, few: str, many: str, request: pytest.Fixture
 
 
 def whole(growth: Growth) -> list[str]:
-    """Scans that read all of a large table or index, by call."""
+    """Scans that read a whole large table or index, by call."""
     return sorted(
         {
             f"{name}: {scan.kind} {scan.index} on {scan.table} by {scan.statement[:200]}"
@@ -384,7 +385,7 @@ def is_used(scans: list[Scan], index: str, *words: str) -> bool:
     )
 
 
-def test_hot_calls_search_the_index_made_for_them_and_read_no_table_whole(
+def test_hot_calls_search_their_index_and_scan_no_whole_table(
     of_partitions: Growth,
 ) -> None:
     unused = [
@@ -419,10 +420,10 @@ def test_hot_calls_read_no_more_behind_100_000_segments_than_behind_100(
     check(grown(Growth(small, large)))
 
 
-def test_hot_calls_read_no_more_with_100_groups_that_lag_than_with_none(
+def test_hot_calls_read_no_more_with_100_lagging_groups_than_without(
     postgres: Server, template: str
 ) -> None:
-    # A new partition gets a place in each group, and the backlog is that of the slowest.
+    # A new partition gets a row per group, and the backlog is that of the slowest group.
     calls = {
         name: call
         for name, call in OF_PARTITIONS.items()
@@ -441,7 +442,7 @@ def test_hot_calls_read_no_more_with_100_groups_that_lag_than_with_none(
     check(grown(Growth(small, large)))
 
 
-def test_an_index_that_is_lost_would_be_noticed(postgres: Server, template: str) -> None:
+def test_a_missing_index_would_be_detected(postgres: Server, template: str) -> None:
     with_index = build(postgres, template, partitions(5_000))
     without = build(postgres, template, partitions(5_000) + "drop index queen.consumers_ready;")
     calls = {"pop": OF_PARTITIONS["pop"]}
@@ -454,10 +455,12 @@ def test_an_index_that_is_lost_would_be_noticed(postgres: Server, template: str)
     assert grown(Growth(small, large))
 
 
-async def test_calls_that_were_planned_at_100_partitions_read_no_more_at_20_000(
+async def test_calls_planned_at_100_partitions_read_no_more_at_20_000(
     postgres: Server, few: str
 ) -> None:
-    """Connections live long and keep their plans; tables may grow faster than they are analysed."""
+    """
+    Connections live long and keep their plans, and tables may grow faster than they are analysed.
+    """
     name = f"test_{uuid4().hex}"
     dsn = postgres.create_database(name, template=few)
     postgres.execute("analyze", name)

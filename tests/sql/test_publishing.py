@@ -1,4 +1,4 @@
-"""What tasks have staged comes to the log as a whole, and once."""
+"""Staged rows of tasks are published to the log completely, and once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -41,7 +41,7 @@ async def lanes(connection: "Connection", *names: str, **options: object) -> lis
 
 
 async def stage(connection: "Connection", *entries: tuple[int, Sequence[bytes]]) -> UUID:
-    """What one attempt of a task brought: segments, a partition and its payloads each."""
+    """Stage the rows of one task attempt: segments with a partition and payloads each."""
     write = uuid4()
     for number, (lane, payloads) in enumerate(entries):
         await connection.execute(STAGE, write, number, lane, len(payloads), *encode(payloads))
@@ -68,7 +68,7 @@ async def log(connection: "Connection", lane: int) -> list[str]:
     return [row["payload"] for row in rows]
 
 
-async def test_what_was_staged_is_seen_when_it_is_published(connect: Connect) -> None:
+async def test_staged_rows_are_visible_after_publishing(connect: Connect) -> None:
     connection = await connect()
     one, two = await lanes(connection, "a", "b")
     first = await stage(connection, (one, [b"1", b"2"]), (two, [b"3"]))
@@ -83,7 +83,7 @@ async def test_what_was_staged_is_seen_when_it_is_published(connect: Connect) ->
     assert await connection.fetchval("select count(*) from queen.staged") == 0
 
 
-async def test_a_batch_is_published_once_whatever_tasks_brought_it(connect: Connect) -> None:
+async def test_a_batch_is_published_once_for_any_tasks(connect: Connect) -> None:
     connection = await connect()
     (lane,) = await lanes(connection, "a")
     await publish(connection, 3, (await stage(connection, (lane, [b"1"])), 1))
@@ -97,7 +97,7 @@ async def test_a_batch_is_published_once_whatever_tasks_brought_it(connect: Conn
     assert await connection.fetchval("select count(*) from queen.staged") == 0
 
 
-async def test_an_application_counts_its_batches_for_each_queue(connect: Connect) -> None:
+async def test_an_application_numbers_its_batches_per_queue(connect: Connect) -> None:
     connection = await connect()
     (lane,) = await lanes(connection, "a")
     await run(connection, configure("others"))
@@ -127,7 +127,7 @@ async def test_two_drivers_with_one_batch_publish_it_once(connect: Connect) -> N
     assert await log(first, lane) == ["1"]
 
 
-async def test_what_a_crash_has_emptied_is_not_published_in_part(connect: Connect) -> None:
+async def test_a_batch_with_rows_lost_in_a_crash_is_not_published_partly(connect: Connect) -> None:
     connection = await connect()
     (lane,) = await lanes(connection, "a")
     whole = await stage(connection, (lane, [b"1"]))
@@ -140,7 +140,7 @@ async def test_what_a_crash_has_emptied_is_not_published_in_part(connect: Connec
     assert await publish(connection, 0, (whole, 1)) == ("published", 1)
 
 
-async def test_nothing_plain_is_published_to_a_queue_that_is_encrypted(connect: Connect) -> None:
+async def test_plaintext_is_not_published_to_an_encrypted_queue(connect: Connect) -> None:
     connection = await connect()
     (lane,) = await lanes(connection, "a", encrypted=True)
     write = await stage(connection, (lane, [b"1"]))
@@ -152,7 +152,7 @@ async def test_nothing_plain_is_published_to_a_queue_that_is_encrypted(connect: 
     assert await log(connection, lane) == []
 
 
-async def test_a_partition_that_went_stops_the_whole_batch(connect: Connect) -> None:
+async def test_a_removed_partition_stops_the_whole_batch(connect: Connect) -> None:
     connection = await connect()
     one, two = await lanes(connection, "a", "b")
     write = await stage(connection, (one, [b"1"]), (two, [b"2"]))
@@ -175,7 +175,7 @@ async def test_a_large_batch_is_published_in_pieces_and_in_order(connect: Connec
     assert [text[-2] for text in await log(connection, lane)] == ["0", "1", "2", "3"]
 
 
-async def test_a_write_that_nobody_will_repeat_is_not_remembered(connect: Connect) -> None:
+async def test_a_write_without_a_name_is_not_recorded(connect: Connect) -> None:
     connection = await connect()
     (lane,) = await lanes(connection, "a")
 
@@ -187,7 +187,7 @@ async def test_a_write_that_nobody_will_repeat_is_not_remembered(connect: Connec
     assert await connection.fetchval("select count(*) from queen.publications") == 0
 
 
-async def test_what_was_never_published_is_forgotten_some_day(connect: Connect) -> None:
+async def test_rows_that_were_never_published_are_removed_later(connect: Connect) -> None:
     connection = await connect()
     (lane,) = await lanes(connection, "a")
     await stage(connection, (lane, [b"1"]))

@@ -1,4 +1,4 @@
-"""Chained ranges of transactions give every segment once, and each partition in order."""
+"""Consecutive ranges of transactions return every segment once, and each partition in order."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -31,7 +31,7 @@ async def connect(dsn: str) -> AsyncIterator[Connect]:
 
 
 async def lanes(connection: "Connection", *names: str) -> list[int]:
-    """Partitions of a queue, by id."""
+    """The IDs of a queue's partitions."""
     await run(connection, configure("orders"))
     return [row["partition_id"] for row in await run(connection, partition_ids("orders", *names))]
 
@@ -58,17 +58,17 @@ async def blocked(connection: "Connection", pid: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_numbers_never_fall_inside_a_partition_when_they_ran_against_the_offsets(
+async def test_xids_never_decrease_in_a_partition_even_if_commits_were_out_of_order(
     connect: Connect,
 ) -> None:
     holder, waiting, watcher, fast = [await connect() for _ in range(4)]
     one, two, three = await lanes(watcher, "a", "b", "c")
     async with holder.transaction():
         await run(holder, push(two))
-        # It has its number from the first partition, and waits for the second.
+        # It has its xid from the first partition, and waits for the second.
         late = asyncio.create_task(run(waiting, push(one, two, three)))
         await blocked(watcher, waiting.get_server_pid())
-        # This one's number is higher, and its message in the third is first.
+        # Its xid is higher, and its message in the third partition is first.
         await run(fast, push(three))
     await late
 
@@ -82,11 +82,11 @@ async def test_numbers_never_fall_inside_a_partition_when_they_ran_against_the_o
     )
 
     assert len(rows) == 2
-    assert own < rows[0]["xid"]  # They did run against each other …
-    assert rows[1]["xid"] == rows[0]["xid"]  # … and are one step for a reader.
+    assert own < rows[0]["xid"]  # Their order differs …
+    assert rows[1]["xid"] == rows[0]["xid"]  # … but a reader gets them in one step.
 
 
-async def test_a_batch_ends_before_the_transaction_that_would_be_too_much(
+async def test_a_batch_ends_before_the_transaction_that_exceeds_its_limit(
     connect: Connect,
 ) -> None:
     connection = await connect()
@@ -101,12 +101,12 @@ async def test_a_batch_ends_before_the_transaction_that_would_be_too_much(
     assert await planned(connection, 0, end, 2) == xids[2]
     assert await planned(connection, xids[2], end, 2) == xids[4]
     assert await planned(connection, xids[4], end, 2) == xids[4] + 1
-    assert await planned(connection, 0, end, 0) == xids[1]  # One at the least.
+    assert await planned(connection, 0, end, 0) == xids[1]  # At least one.
     assert await planned(connection, 0, end, None, 3) == xids[2]  # Payloads have two bytes.
-    assert await planned(connection, end, end + 1, 2) == end  # Nothing.
+    assert await planned(connection, end, end + 1, 2) == end  # No transaction is left.
 
 
-async def test_a_batch_does_not_go_past_a_transaction_that_is_open(connect: Connect) -> None:
+async def test_a_batch_does_not_pass_an_open_transaction(connect: Connect) -> None:
     writer, reader = await connect(), await connect()
     one, two = await lanes(reader, "a", "b")
     async with writer.transaction():
@@ -167,7 +167,9 @@ async def purge(connection: "Connection", lane: int, end: int) -> None:
     )
 
 
-async def test_a_reader_learns_what_was_removed_before_it_came_there(connect: Connect) -> None:
+async def test_a_reader_detects_messages_that_were_removed_before_it_read_them(
+    connect: Connect,
+) -> None:
     connection = await connect()
     (lane,) = await lanes(connection, "a")
     xids = [(await run(connection, push(lane)))[0]["xid"] for _ in range(3)]
@@ -182,7 +184,7 @@ async def test_a_reader_learns_what_was_removed_before_it_came_there(connect: Co
     assert not await missed(connection, 0, await horizon(connection))  # It began later.
 
 
-async def test_a_loss_is_known_when_its_record_is_forgotten(connect: Connect) -> None:
+async def test_a_loss_is_known_after_its_record_is_removed(connect: Connect) -> None:
     connection = await connect()
     (lane,) = await lanes(connection, "a")
     xids = [(await run(connection, push(lane)))[0]["xid"] for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Messages that leave their segment together read it once, however many they are."""
+"""Messages that leave their segment together read it once."""
 
 import json
 import random
@@ -28,7 +28,7 @@ async def connection(dsn: str) -> AsyncIterator["Connection"]:
 
 
 def items(queue: str) -> list[PushItem]:
-    """Messages of some 220 bytes that compress as texts do, with headers like them."""
+    """Messages of about 220 bytes that compress like text, with similar headers."""
     dice = random.Random(1)
 
     def text() -> str:
@@ -46,7 +46,7 @@ def items(queue: str) -> list[PushItem]:
 
 
 async def pages_read(connection: "Connection") -> int:
-    """How often a page of the TOAST table of segments was read so far, by any session."""
+    """The number of reads of the segments' TOAST table so far, by all sessions."""
     return await connection.fetchval(
         "select toast_blks_hit + toast_blks_read from pg_statio_all_tables"
         " where relid = 'queen.segments'::regclass"
@@ -54,7 +54,7 @@ async def pages_read(connection: "Connection") -> int:
 
 
 async def report_all(engine: Engine) -> None:
-    """Let the sessions of an engine, which report statistics once a second, end and report."""
+    """End the sessions of an engine, so that they report their statistics."""
     await engine.close()
 
 

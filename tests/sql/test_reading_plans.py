@@ -1,4 +1,4 @@
-"""What a reader of a whole queue reads to plan: what is due, not what lies before or beside it."""
+"""A reader of a whole queue plans by pending segments, not by earlier ones or other queues."""
 
 from datetime import UTC, datetime
 
@@ -7,7 +7,7 @@ import pytest
 from tests.sql.test_plans import Calls, Growth, build, check, grown, measure, whole
 from tests.support.postgres import Server
 
-# Queue 1, and a neighbour: a segment a transaction, each in a partition of its own.
+# Queue 1 and a neighbour, with one segment per transaction, each in its own partition.
 SEGMENTS = """
 select queen.configure('neighbour', null, null, '{{}}', false, null, null);
 insert into queen.partitions (id, queue_id, name) overriding system value
@@ -26,7 +26,7 @@ values ('orders', 1, 'parquet', '/lake', ({segments} + 7)::text::xid8, now());
 
 
 def calls(segments: int) -> Calls:
-    """Those of a reader that stands four segments before the end."""
+    """The calls of a reader that is four segments before the end."""
     here, end = segments + 7, segments + 11
     return {
         "first_xid": lambda _: ("first_xid", 1),
@@ -43,7 +43,7 @@ def calls(segments: int) -> Calls:
 
 
 @pytest.mark.parametrize("is_analysed", [True, False], ids=["analysed", "not analysed"])
-def test_a_reader_plans_by_what_is_due_however_long_the_log_is(
+def test_a_reader_plans_by_pending_segments_in_a_log_of_any_length(
     postgres: Server, template: str, is_analysed: bool
 ) -> None:
     small, large = (

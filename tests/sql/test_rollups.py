@@ -1,4 +1,6 @@
-"""A row of the history gives way only to one that has seen as much, and no minute is missed."""
+"""
+A row of the history is replaced only by one with at least as many events. No minute is missed.
+"""
 
 import asyncio
 import json
@@ -91,7 +93,7 @@ async def mark(connection: "Connection", planned: asyncpg.Record) -> None:
         (row(11, acked=5, samples=2), True),
     ],
 )
-async def test_a_row_gives_way_to_one_that_has_seen_as_much(
+async def test_a_row_is_replaced_by_one_with_as_many_events(
     connection: "Connection", newer: dict[str, Any], *, is_written: bool
 ) -> None:
     assert await keep(connection, row(10, popped=5, samples=2)) == 1
@@ -103,7 +105,7 @@ async def test_a_row_gives_way_to_one_that_has_seen_as_much(
     assert found["popped"] == (newer["popped"] if is_written else 5)
 
 
-async def test_what_was_pushed_never_falls(connection: "Connection") -> None:
+async def test_the_count_of_pushed_messages_never_decreases(connection: "Connection") -> None:
     await keep(connection, row(10, pushed=5, bytes=50))
     await keep(connection, row(11, pushed=3, bytes=60, popped=7))
 
@@ -112,13 +114,13 @@ async def test_what_was_pushed_never_falls(connection: "Connection") -> None:
     assert tuple(found) == (5, 60, 7)
 
 
-async def test_a_queue_that_is_deleted_gets_no_rows(connection: "Connection") -> None:
+async def test_a_deleted_queue_gets_no_rows(connection: "Connection") -> None:
     await connection.execute("select queen.delete_queue('orders')")
 
     assert await keep(connection, row(10, pushed=5)) == 0
 
 
-async def test_many_that_keep_the_same_rows_at_once_do_not_block_each_other(
+async def test_concurrent_writers_of_the_same_rows_do_not_block_each_other(
     connect: Connect, connection: "Connection"
 ) -> None:
     rng = random.Random(3)
@@ -135,7 +137,7 @@ async def test_many_that_keep_the_same_rows_at_once_do_not_block_each_other(
     assert await connection.fetchval("select count(*) from queen.rollups where xid = '6'") == 50
 
 
-async def test_a_run_begins_before_the_last_one_ended(
+async def test_a_run_begins_before_the_end_of_the_last_one(
     connection: "Connection", clock: Clock
 ) -> None:
     await count(connection, BEGIN)
@@ -150,18 +152,18 @@ async def test_a_run_begins_before_the_last_one_ended(
     assert second["start_at"] == BEGIN + 45 * MINUTE
     assert second["end_at"] == BEGIN + 70 * MINUTE
     assert second["end_xid"] > first["end_xid"]
-    # The first mark is too near.
+    # The first mark is too recent.
     assert second["start_xid"] == 0
     await mark(connection, second)
     await clock.advance(seconds=3_600)
     assert (await plan(connection, BEGIN))["start_at"] == BEGIN
     await mark(connection, await plan(connection))
     await clock.advance(seconds=3_600)
-    # The second was thinned out.
+    # The second mark was removed.
     assert (await plan(connection))["start_xid"] == first["end_xid"]
 
 
-async def test_what_was_pushed_long_ago_and_commits_now_is_looked_at(
+async def test_messages_pushed_long_ago_that_commit_now_are_included(
     connect: Connect, connection: "Connection", clock: Clock
 ) -> None:
     (lane,) = [r["partition_id"] for r in await run(connection, partition_ids("orders", "a"))]
@@ -182,17 +184,17 @@ async def test_what_was_pushed_long_ago_and_commits_now_is_looked_at(
     assert (await plan(connection))["start_at"] > BEGIN + timedelta(hours=2)
 
 
-async def test_a_minute_that_is_stored_late_is_told_until_a_run_is_through(
+async def test_a_late_minute_is_reported_until_a_run_has_finished(
     connection: "Connection", clock: Clock
 ) -> None:
     await clock.advance(seconds=3_600)
     await mark(connection, await plan(connection))
-    await count(connection, BEGIN + 55 * MINUTE)  # Five minutes late: the next run looks there.
+    await count(connection, BEGIN + 55 * MINUTE)  # Five minutes late, which the next run covers.
     await count(connection, BEGIN + 5 * MINUTE)
 
     planned = await plan(connection)
     assert planned["late"] == [BEGIN + 5 * MINUTE]
-    # It comes once more while that run is under way.
+    # Stored again while that run is in progress.
     await count(connection, BEGIN + 5 * MINUTE)
     await mark(connection, planned)
     again = await plan(connection)
@@ -201,7 +203,7 @@ async def test_a_minute_that_is_stored_late_is_told_until_a_run_is_through(
     assert (await plan(connection))["late"] == []
 
 
-async def test_marks_are_thinned_to_one_an_hour(connection: "Connection", clock: Clock) -> None:
+async def test_marks_are_thinned_to_one_per_hour(connection: "Connection", clock: Clock) -> None:
     for _ in range(60):
         await clock.advance(seconds=300)
         await mark(connection, await plan(connection))
@@ -212,7 +214,7 @@ async def test_marks_are_thinned_to_one_an_hour(connection: "Connection", clock:
     assert len(hours) < 6 + 13
 
 
-async def test_rows_are_forgotten_in_steps(connection: "Connection", clock: Clock) -> None:
+async def test_rows_are_removed_in_steps(connection: "Connection", clock: Clock) -> None:
     await keep(connection, *(row(3, at=(BEGIN + n * MINUTE).isoformat()) for n in range(30)))
     await keep(connection, row(3, grain_seconds=3_600))
     await clock.advance(seconds=100 * 60)
@@ -227,7 +229,7 @@ async def test_rows_are_forgotten_in_steps(connection: "Connection", clock: Cloc
     ) == (BEGIN + 21 * MINUTE)
 
 
-async def test_after_a_restore_the_history_stays_and_is_added_to(
+async def test_after_a_restore_the_history_stays_and_continues(
     connection: "Connection", clock: Clock
 ) -> None:
     far = 10**9
@@ -240,7 +242,7 @@ async def test_after_a_restore_the_history_stays_and_is_added_to(
     assert await keep(connection, row(planned["end_xid"], popped=6)) == 1
 
 
-async def test_the_role_of_pipelines_may_do_all_of_it(connect: Connect) -> None:
+async def test_the_pipeline_role_may_run_all_statements(connect: Connect) -> None:
     connection = await connect()
     await run(connection, configure("orders"))
     await connection.execute(sql.ROLES + sql.GRANTS)

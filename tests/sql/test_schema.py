@@ -1,4 +1,4 @@
-"""What the SQL is: the tables and functions of a fresh install, and what is true of each."""
+"""The tables and functions of a fresh install, and rules for all of them."""
 
 import re
 from collections import Counter
@@ -23,7 +23,7 @@ where p.pronamespace = 'queen'::regnamespace
 order by name
 """
 DUMPED_BY = 15
-"""The major release that `make schema` ran on; another one words its dump differently."""
+"""The major release on which `make schema` ran. Others word their dump differently."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def connection(dsn: str) -> AsyncIterator["Connection"]:
     await connection.close()
 
 
-async def test_a_fresh_install_is_the_schema_that_reviews_see(
+async def test_a_fresh_install_equals_the_reviewed_schema(
     dsn: str, connection: "Connection"
 ) -> None:
     if (major := connection.get_server_version().major) != DUMPED_BY:
@@ -65,13 +65,13 @@ async def test_every_call_prepares(connection: "Connection") -> None:
     assert refused == {}
 
 
-def test_every_call_says_what_it_is_for() -> None:
+def test_every_call_has_a_purpose() -> None:
     silent = [name for name, text in sql.CALLS.items() if not text.startswith("-- ")]
 
     assert silent == []
 
 
-async def test_public_may_use_nothing(connection: "Connection") -> None:
+async def test_public_has_no_privileges(connection: "Connection") -> None:
     granted = await connection.fetch(
         """
         select o.name, a.privilege_type
@@ -99,7 +99,7 @@ async def test_public_may_use_nothing(connection: "Connection") -> None:
     assert [tuple(row) for row in granted] == []
 
 
-async def test_only_retention_of_the_audit_log_runs_with_the_rights_of_its_owner(
+async def test_only_audit_log_retention_runs_with_the_rights_of_its_owner(
     connection: "Connection",
 ) -> None:
     functions = await connection.fetch(FUNCTIONS)
@@ -108,12 +108,14 @@ async def test_only_retention_of_the_audit_log_runs_with_the_rights_of_its_owner
 
 
 def _name(function: "asyncpg.Record") -> str:
-    """Without schema and arguments."""
+    """The name without schema and arguments."""
     return function["name"].partition("(")[0].removeprefix("queen.")
 
 
-async def test_what_is_called_from_outside_fixes_its_search_path(connection: "Connection") -> None:
-    """What only those call inherits it: setting it again in each costs a pop a quarter."""
+async def test_functions_called_from_outside_set_their_search_path(
+    connection: "Connection",
+) -> None:
+    """Inner functions inherit it. Setting it in each makes a pop 25 % slower."""
     relations = await connection.fetch(
         "select relname from pg_class where relnamespace = 'queen'::regnamespace and relkind <> 'i'"
     )
@@ -133,8 +135,12 @@ async def test_what_is_called_from_outside_fixes_its_search_path(connection: "Co
     assert loose == []
 
 
-async def test_what_a_call_reaches_plans_under_its_settings(connection: "Connection") -> None:
-    """A plan is kept for the session: one made without them would stay for all who come after."""
+async def test_functions_that_a_call_reaches_plan_under_its_settings(
+    connection: "Connection",
+) -> None:
+    """
+    A plan is kept for the session, so a plan without these settings would stay for later calls.
+    """
     functions = {_name(row): row for row in await connection.fetch(FUNCTIONS)}
     sent = set(re.findall(r"\bqueen\.(\w+) ?\(", "".join(sql.CALLS.values())))
     reached: dict[str, set[str]] = {}
@@ -179,7 +185,7 @@ async def test_no_verb_has_more_than_two_versions(connection: "Connection") -> N
     assert [name for name, times in versions.items() if times > 2] == []
 
 
-async def test_every_refusal_of_the_sql_is_an_error_of_ours(connection: "Connection") -> None:
+async def test_every_rejection_in_sql_is_a_queen_error(connection: "Connection") -> None:
     functions = await connection.fetch(FUNCTIONS)
     codes = {code for row in functions for code in re.findall(r"'(QN\d{3})'", row["prosrc"])}
 

@@ -1,4 +1,4 @@
-"""Lists filter by a caller's scopes in SQL: the same queues as Python lets the caller use."""
+"""Lists filter by a caller's scopes in SQL, with the same result as in Python."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
@@ -31,12 +31,12 @@ def caller_of(*scopes: Scope) -> Caller:
 
 
 @pytest.mark.parametrize("namespace", PATTERNS, ids=repr)
-async def test_sql_and_python_agree_on_what_a_scope_matches(
+async def test_sql_and_python_agree_on_the_queues_of_a_scope(
     connection: "Connection", namespace: str | None
 ) -> None:
     for queue in PATTERNS:
         if queue is None and namespace is None:
-            continue  # No scope is without both.
+            continue  # A scope has at least one of them.
         caller = caller_of(Scope(queue=queue, namespace=namespace))
         rows = await connection.fetch(
             "select q, n, queen.sees(q, n, $3) as sees"
@@ -49,13 +49,13 @@ async def test_sql_and_python_agree_on_what_a_scope_matches(
         assert wrong == [], (queue, namespace)
 
 
-async def test_a_queue_that_is_not_there_has_no_namespace(connection: "Connection") -> None:
+async def test_a_missing_queue_has_no_namespace(connection: "Connection") -> None:
     for scope, is_seen in ((Scope(queue="a*"), True), (Scope(namespace="a*"), False)):
         sees = "select queen.sees('ab', null, $1)"
         assert await connection.fetchval(sees, caller_of(scope).patterns) == is_seen
 
 
-async def test_without_scopes_every_queue_is_seen_and_with_none_no_queue(
+async def test_without_scopes_every_queue_is_visible_and_with_an_empty_list_none(
     connection: "Connection",
 ) -> None:
     sees = "select queen.sees('a', 'b', $1)"

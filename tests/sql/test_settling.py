@@ -1,4 +1,4 @@
-"""What settling costs goes by the delivery, not by the message."""
+"""The cost of settling depends on deliveries, not on messages."""
 
 import pytest
 
@@ -13,7 +13,7 @@ where schemaname = 'queen' and relname = 'deliveries'
 
 
 @pytest.mark.parametrize("is_ordered", [True, False])
-async def test_completed_messages_beside_a_failed_one_are_settled_in_one_go(
+async def test_completed_messages_beside_a_failed_one_are_settled_together(
     dsn: str, is_ordered: bool
 ) -> None:
     async with Lab.open(dsn) as lab:
@@ -33,7 +33,7 @@ async def test_completed_messages_beside_a_failed_one_are_settled_in_one_go(
             written = await client.connection.fetchval(WRITTEN) - before
 
         assert [row["code"] for row in settled] == [None] * 201
-        # One for all that is completed, and what the failure needs.
+        # One for all completed messages, and those of the failure.
         assert written <= 4
         scene.settled.update(("x", offset) for offset in lease.offsets[::2])
         await lab.check(scene)

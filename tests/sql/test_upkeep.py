@@ -1,4 +1,4 @@
-"""Steps of upkeep among calls in flight, and what they read."""
+"""Steps of background tasks beside concurrent calls, and the pages that they read."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ EVERYTHING_IS_OLD = {
 
 
 class Scene:
-    """A queue of one partition with a message that is old, a group, and three connections."""
+    """A queue of one partition with an old message, a group, and three connections."""
 
     def __init__(self, connections: "list[Connection]") -> None:
         self.one, self.other, self.watcher = connections
@@ -54,7 +54,7 @@ class Scene:
         )
 
     async def waits(self, connection: "Connection", task: "asyncio.Task[object]") -> None:
-        """Until a call waits for a lock; it must not be over."""
+        """Wait until a call waits for a lock. It must not return."""
         pid = connection.get_server_pid()
         async with asyncio.timeout(10):
             while not await self.watcher.fetchval(
@@ -80,7 +80,7 @@ async def scene(dsn: str) -> AsyncIterator[Scene]:
         yield scene
 
 
-async def test_a_claim_in_flight_protects_what_it_takes(scene: Scene) -> None:
+async def test_a_concurrent_claim_protects_its_messages(scene: Scene) -> None:
     claim = scene.one.transaction()
     await claim.start()
     assert await run(scene.one, pop(scene.group_id))
@@ -94,7 +94,7 @@ async def test_a_claim_in_flight_protects_what_it_takes(scene: Scene) -> None:
     assert await scene.bodies() == 1
 
 
-async def test_a_claim_in_flight_that_is_taken_back_protects_nothing(scene: Scene) -> None:
+async def test_a_rolled_back_claim_protects_no_message(scene: Scene) -> None:
     claim = scene.one.transaction()
     await claim.start()
     await run(scene.one, pop(scene.group_id))
@@ -107,7 +107,7 @@ async def test_a_claim_in_flight_that_is_taken_back_protects_nothing(scene: Scen
     assert answer["messages"] == 1
 
 
-async def test_a_pop_beside_a_step_waits_for_nothing_and_gets_nothing_that_goes(
+async def test_a_pop_beside_a_step_does_not_wait_and_gets_no_removed_message(
     scene: Scene,
 ) -> None:
     step = scene.one.transaction()
@@ -121,7 +121,7 @@ async def test_a_pop_beside_a_step_waits_for_nothing_and_gets_nothing_that_goes(
     assert [row["request"] for row in (*beside, *after)] == [None, None]
 
 
-async def test_a_push_in_flight_is_not_waited_for_and_its_partition_is_looked_at_again(
+async def test_a_step_does_not_wait_for_a_concurrent_push_and_checks_its_partition_later(
     scene: Scene,
 ) -> None:
     pushing = scene.one.transaction()
@@ -138,7 +138,7 @@ async def test_a_push_in_flight_is_not_waited_for_and_its_partition_is_looked_at
     assert answer["messages"] == 2
 
 
-async def test_a_push_behind_a_step_goes_on_where_it_was(scene: Scene) -> None:
+async def test_a_push_that_waited_for_a_step_continues_the_offsets(scene: Scene) -> None:
     step = scene.one.transaction()
     await step.start()
     await run(scene.one, AGE)
@@ -151,7 +151,7 @@ async def test_a_push_behind_a_step_goes_on_where_it_was(scene: Scene) -> None:
     assert (stored["kind"], stored["offset"]) == ("stored", 1)
 
 
-async def test_a_push_behind_the_removal_of_its_partition_is_told(scene: Scene) -> None:
+async def test_a_push_that_waited_for_the_removal_of_its_partition_fails(scene: Scene) -> None:
     await run(scene.one, AGE)
     removal = scene.one.transaction()
     await removal.start()
@@ -165,7 +165,7 @@ async def test_a_push_behind_the_removal_of_its_partition_is_told(scene: Scene) 
     assert (refused["kind"], refused["code"]) == ("partition", "QN004")
 
 
-async def test_a_hold_waits_for_the_step_that_has_not_seen_it(scene: Scene) -> None:
+async def test_a_hold_waits_for_a_step_that_has_not_seen_it(scene: Scene) -> None:
     step = scene.one.transaction()
     await step.start()
     await run(scene.one, COMPLETED)
@@ -181,7 +181,7 @@ async def test_a_hold_waits_for_the_step_that_has_not_seen_it(scene: Scene) -> N
     assert answer["messages"] == 0
 
 
-async def test_a_claim_in_flight_is_not_evicted(scene: Scene) -> None:
+async def test_a_concurrent_claim_is_not_evicted(scene: Scene) -> None:
     claim = scene.one.transaction()
     await claim.start()
     await run(scene.one, pop(scene.group_id))
@@ -196,12 +196,12 @@ async def test_a_claim_in_flight_is_not_evicted(scene: Scene) -> None:
     assert await scene.watcher.fetchval("select count(*) from queen.dead_letters") == 0
 
 
-async def test_a_step_is_refused_once_another_process_has_the_duty(scene: Scene) -> None:
+async def test_a_step_is_rejected_once_another_process_leads_the_task(scene: Scene) -> None:
     step = scene.one.transaction()
     await step.start()
     await run(scene.one, COMPLETED)
     await scene.watcher.execute("set lock_timeout = '10s'")
-    # While a step runs nobody takes the duty from under it.
+    # While a step runs, no other process can take over its task.
     assert not await run(scene.other, ("take_duties", 2, ["retention"], 60.0))
     await step.commit()
     await scene.other.execute("update queen.duties set until = '-infinity'")
@@ -213,8 +213,8 @@ async def test_a_step_is_refused_once_another_process_has_the_duty(scene: Scene)
     assert refusal.value.sqlstate == "QN016"
 
 
-# A hundred partitions a transaction: one old message in each, whose group has settled it, a segment
-# that was emptied long ago, and one young message.
+# 100 partitions per transaction, each with an old message that its group has settled, a segment
+# that was emptied long ago, and a new message.
 PARTITIONS = """
 select queen.configure('orders', null, null, '{{"retention_enabled": true, "retention_seconds": 60,
   "completed_retention_seconds": 60, "partition_retention_seconds": 60, "dedup_seconds": 0}}',

@@ -1,4 +1,4 @@
-"""`queen.messages` shows segments as one row a message, for people at psql."""
+"""`queen.messages` shows one row per message, for users of psql."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -59,9 +59,7 @@ async def test_payloads_are_shown_as_they_were_sent(engine: Engine, psql: "Conne
     assert await look(psql, "payload") == [(text,) for text in sent]
 
 
-async def test_extras_stand_beside_the_message_that_has_them(
-    engine: Engine, psql: "Connection"
-) -> None:
+async def test_extras_are_shown_with_their_message(engine: Engine, psql: "Connection") -> None:
     await engine.push(
         [
             item("orders", 1),
@@ -85,7 +83,7 @@ async def test_extras_stand_beside_the_message_that_has_them(
     ]
 
 
-async def test_the_id_of_the_partition_and_the_time_are_those_of_the_delivery(
+async def test_partition_id_and_time_equal_those_of_the_delivery(
     engine: Engine, psql: "Connection"
 ) -> None:
     await push(engine, "orders", 1)
@@ -106,7 +104,7 @@ async def test_priority_and_time_to_live_are_shown(engine: Engine, psql: "Connec
     ) == [("2", 0, None), ("1", 7, 60)]
 
 
-async def test_what_was_settled_is_still_shown_and_what_was_purged_is_not(
+async def test_settled_messages_are_shown_and_purged_ones_are_not(
     engine: Engine, psql: "Connection"
 ) -> None:
     await push(engine, "orders", 1, 2, partition="a")
@@ -122,7 +120,7 @@ async def test_what_was_settled_is_still_shown_and_what_was_purged_is_not(
     assert await drain(engine, "orders") == [4]
 
 
-async def test_what_is_scheduled_is_not_shown_before_its_time(
+async def test_scheduled_messages_are_not_shown_before_their_time(
     engine: Engine, psql: "Connection"
 ) -> None:
     later = datetime(2100, 1, 1, tzinfo=UTC)
@@ -131,7 +129,7 @@ async def test_what_is_scheduled_is_not_shown_before_its_time(
     assert await look(psql, "payload") == [("2",)]
 
 
-async def test_people_can_ask_for_values_inside(engine: Engine, psql: "Connection") -> None:
+async def test_users_can_query_values_inside_payloads(engine: Engine, psql: "Connection") -> None:
     orders = [{"total": total, "items": [{"name": f"book {total}"}]} for total in (5, 50, 500)]
     await engine.push(
         [PushItem(queue="orders", payload=msgspec.json.encode(order)) for order in orders]

@@ -1,4 +1,4 @@
-"""Random workflows, driven at random, do in SQL what they do in a model of the design."""
+"""Random workflows have the same effect in SQL as in a model of the workflow rules."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ where s.workflow_id = $1
 
 @st.composite
 def workflows(draw: st.DrawFn) -> dict[str, Step]:
-    """Up to seven steps; those that are later declared follow from earlier ones."""
+    """Up to seven steps. Later ones follow from earlier ones."""
     count = draw(st.integers(1, 7))
     names = [f"s{number}" for number in range(count)]
     steps: dict[str, Step] = {}
@@ -62,7 +62,8 @@ def workflows(draw: st.DrawFn) -> dict[str, Step]:
         step = Step(
             name,
             kind=draw(st.sampled_from(kinds)),
-            # A chain as often as not: much has to be done before it can be undone.
+            # A chain half of the time, because many steps must complete before they can be
+            # compensated.
             on_success=(later[0],) if later and draw(st.booleans()) else tuple(draw(targets)),
             on_failure=tuple(draw(targets)) if draw(st.booleans()) else (),
             needs_all=draw(st.booleans()),
@@ -85,7 +86,7 @@ def workflows(draw: st.DrawFn) -> dict[str, Step]:
 
 
 def declared(steps: dict[str, Step]) -> str:
-    """The steps as ``queen.start_workflow`` takes them."""
+    """The steps as an argument of ``queen.start_workflow``."""
     return json.dumps(
         [
             {
@@ -107,7 +108,7 @@ def declared(steps: dict[str, Step]) -> str:
 
 
 class World:
-    """What all programs share: a database, a clock and a loop."""
+    """The database, clock and event loop that all programs share."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -141,7 +142,7 @@ class World:
 
 
 class Program:
-    """One workflow, in SQL and in the model, side by side."""
+    """One workflow, in SQL and in the model."""
 
     def __init__(self, world: World, steps: dict[str, Step]) -> None:
         self.world = world
@@ -149,10 +150,10 @@ class Program:
         self.id = uuid4().hex
         self.run = Run(steps)
         self.known: dict[int, Message] = {}
-        """Messages that were seen in the outbox, by id; each at most once in all."""
+        """Messages that were seen in the outbox, by ID, each at most once."""
         self.tokens: dict[Message, str] = {}
         self.hand: list[Message] = []
-        """Messages that were moved to the log: whoever gets them may settle them, even again."""
+        """Messages that were moved to the log. Any worker may settle them, even again."""
 
     async def start(self) -> None:
         steps = self.run.steps.values()
@@ -184,7 +185,7 @@ class Program:
         await self.compare()
 
     async def move(self, message: Message) -> None:
-        """To the log: it may be delivered from now on, and is not in the outbox."""
+        """Move a message to the log, so that it can be delivered and is no longer in the outbox."""
         (id_,) = (id_ for id_, each in self.known.items() if each == message)
         await self.connection.execute("delete from queen.outbox where id = $1", id_)
         self.run.outbox.remove(message)
@@ -233,7 +234,7 @@ class Program:
         await self.compare()
 
     async def finish(self) -> None:
-        """Whatever it is in, it ends when all goes well from here on."""
+        """Complete all steps, and check that the workflow ends from any state."""
         for _ in range(100):
             if self.run.has_ended:
                 break
@@ -247,7 +248,7 @@ class Program:
         assert len(self.run.sent) == len(set(self.run.sent)), "a message was sent twice"
 
     async def compare(self) -> None:
-        """All that can be seen is what the model says; what was sent is there exactly once."""
+        """Compare the visible state with the model, and check that each message was sent once."""
         run = await self.connection.fetchrow(
             "select state, open_steps, result, ended_at from queen.workflows where id = $1", self.id
         )
@@ -318,7 +319,7 @@ async def _act(program: Program, data: st.DataObject) -> None:
         await program.retry(data.draw(st.none() | st.sampled_from(names)))
 
 
-def test_a_step_that_begins_after_a_timeout_waits_for_its_own(dsn: str) -> None:
+def test_a_step_that_begins_after_a_timeout_has_its_own_timeout(dsn: str) -> None:
     def signal(name: str, *on_failure: str) -> Step:
         return Step(name, kind="signal", on_failure=on_failure, signal="go", timeout_seconds=30.0)
 
@@ -336,7 +337,7 @@ def test_a_step_that_begins_after_a_timeout_waits_for_its_own(dsn: str) -> None:
         world.run(play(world))
 
 
-def test_random_workflows_do_what_the_model_says(dsn: str) -> None:
+def test_random_workflows_agree_with_the_model(dsn: str) -> None:
     with World(dsn) as world:
 
         @settings(

@@ -1,4 +1,4 @@
-"""Workflows under concurrency: each successor once, no deadlock, a fan-out of ten thousand."""
+"""Workflows under concurrency: each successor once, no deadlock, a fan-out of 10,000."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ order by o.id
 
 @pytest.fixture
 async def connect(dsn: str) -> AsyncIterator[Connect]:
-    """Connections that find a deadlock at once."""
+    """Connections that detect a deadlock immediately."""
     async with AsyncExitStack() as stack:
 
         async def connect() -> "Connection":
@@ -47,7 +47,7 @@ async def connect(dsn: str) -> AsyncIterator[Connect]:
 
 
 def step(name: str, *targets: str, sources: int = 0, **members: Any) -> dict[str, Any]:  # noqa: ANN401
-    """A step as ``queen.start_workflow`` takes it."""
+    """A step as an argument of ``queen.start_workflow``."""
     return {
         "name": name,
         "kind": "map" if "items" in members else "message",
@@ -93,7 +93,7 @@ async def state(connection: "Connection", id_: str) -> str:
     return await connection.fetchval("select state from queen.workflows where id = $1", id_)
 
 
-async def test_many_connections_that_end_parts_at_once_let_the_reduce_follow_once(
+async def test_concurrent_ends_of_parts_start_the_reduce_once(
     connect: Connect,
 ) -> None:
     connections = [await connect() for _ in range(8)]
@@ -103,7 +103,7 @@ async def test_many_connections_that_end_parts_at_once_let_the_reduce_follow_onc
     )
     sent = await messages(connections[0], id_)
     assert len(sent) == parts
-    # Each part is told of twice, by two connections: a repeat after a lost answer.
+    # Two connections report each part, like a repeat after a lost response.
     todo = sent * 2
     random.Random(7).shuffle(todo)
     answers: list[str] = []
@@ -121,7 +121,7 @@ async def test_many_connections_that_end_parts_at_once_let_the_reduce_follow_onc
     assert reduce["results"] == {"map": [part * 10 for part in range(parts)]}
 
 
-async def test_many_branches_that_end_at_once_let_the_fan_in_follow_once(
+async def test_concurrent_ends_of_branches_start_the_fan_in_once(
     connect: Connect,
 ) -> None:
     connections = [await connect() for _ in range(8)]
@@ -140,7 +140,7 @@ async def test_many_branches_that_end_at_once_let_the_fan_in_follow_once(
         assert joins[0]["results"] == {f"b{number}": f"b{number}" for number in range(8)}
 
 
-async def test_a_step_is_settled_by_one_of_two_who_disagree(connect: Connect) -> None:
+async def test_one_of_two_conflicting_results_settles_a_step(connect: Connect) -> None:
     one, other = await connect(), await connect()
     for _ in range(20):
         id_ = await start(
@@ -222,7 +222,7 @@ async def test_advances_of_the_same_workflows_in_any_order_do_not_deadlock(
     for number, (name, lane) in enumerate(zip(names, lanes, strict=True)):
         lease = await _deliver(first, group_id, lane, name)
         pair = [sent[0][number], sent[1][number]]
-        # Each transaction is of both workflows, named in either order.
+        # Each transaction covers both workflows, in either order.
         work.append(_advance_call(pair if number % 2 else pair[::-1], [lease]))
 
     async def work_off(connection: "Connection") -> None:
@@ -237,7 +237,7 @@ async def test_advances_of_the_same_workflows_in_any_order_do_not_deadlock(
         assert len(ends) == 1
 
 
-async def test_whoever_has_lost_the_lease_advances_nothing(connect: Connect) -> None:
+async def test_a_call_with_a_lost_lease_advances_no_step(connect: Connect) -> None:
     connection = await connect()
     await run(connection, configure("work", ordered=False))
     (row,) = await run(connection, subscribe("work", "workers"))
@@ -254,7 +254,7 @@ async def test_whoever_has_lost_the_lease_advances_nothing(connect: Connect) -> 
     assert await state(connection, id_) == "running"
 
 
-async def test_results_that_no_message_could_carry_fail_the_step(connect: Connect) -> None:
+async def test_results_that_are_too_large_for_a_message_fail_the_step(connect: Connect) -> None:
     connection = await connect()
     id_ = await start(connection, step("map", "reduce", items=[1, 2]), step("reduce", sources=1))
     for message in await messages(connection, id_):

@@ -1,4 +1,6 @@
-"""What the design says of workflows, in memory: it looks at states where SQL keeps counters."""
+"""
+An in-memory model of the workflow rules, which derives from states what SQL keeps in counters.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ Kind = Literal["message", "map", "signal", "undo"]
 
 
 class Refused(Exception):
-    """The design refuses this call; `code` is the SQLSTATE."""
+    """The model rejects this call. `code` is the SQLSTATE."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -22,7 +24,7 @@ class Refused(Exception):
 
 
 class Message(NamedTuple):
-    """A message that a step sent: which beginning of the step, which part, and what it carries."""
+    """A message of a step: the run of the step, the part, and its content."""
 
     step: str
     part: int | None
@@ -33,7 +35,7 @@ class Message(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What becomes of a step."""
+    """The outcome of a step."""
 
     state: str
     result: Any = None
@@ -42,7 +44,7 @@ class Outcome(NamedTuple):
 
 @dataclass(eq=False)
 class Part:
-    """A part of a map: it has a message of its own."""
+    """A part of a map, which has its own message."""
 
     item: Any
     state: str = "active"
@@ -52,7 +54,7 @@ class Part:
 
 @dataclass(eq=False)
 class Step:
-    """A step as it was declared, and how far it is."""
+    """A declared step and its progress."""
 
     name: str
     kind: Kind = "message"
@@ -73,7 +75,7 @@ class Step:
     place: int = -1
     has_begun: bool = False
     told: Outcome | None = None
-    """A signal that came before the step began."""
+    """A signal that arrived before the step began."""
     parts: list[Part] = field(default_factory=list[Part])
 
     @property
@@ -92,7 +94,7 @@ class Step:
 
 @dataclass(eq=False)
 class Run:
-    """One run of a workflow; `outbox` are its messages that are not in the log yet."""
+    """One run of a workflow. `outbox` has its messages that are not yet in the log."""
 
     steps: dict[str, Step]
     state: str = "running"
@@ -114,7 +116,7 @@ class Run:
     def undoing(self) -> list[Step]:
         return [step for step in self.steps.values() if step.kind == "undo"]
 
-    # --- what may be done to it
+    # --- operations
 
     def start(self) -> None:
         self._go_on([step.name for step in self.forward if not self._sources(step)])
@@ -136,7 +138,7 @@ class Run:
         return "ended" if self.has_ended else "advanced"
 
     def tell(self, signal: str, outcome: Outcome) -> int:
-        """Answers how many steps took it."""
+        """Returns the number of steps that accepted the signal."""
         if self.state != "running":
             return 0
         waiting = [s for s in self.forward if s.signal == signal and s.state == "waiting"]
@@ -174,13 +176,13 @@ class Run:
 
     def see_to(self) -> None:
         """
-        Fail steps whose signal is late and steps whose message is in no outbox, long after.
+        Fail steps whose signal is late, and steps whose message was lost long ago.
 
-        A step that begins because another one fails here has its own time to wait.
+        A step that begins because another one fails here has its own timeout.
         """
         for step in [each for each in self.steps.values() if self._is_overdue(each)]:
             if not self._is_overdue(step):
-                continue  # Settled because of a step before it.
+                continue  # Settled by an earlier step.
             if step.state == "waiting":
                 self._go_on(settled=[(step.name, Outcome("failed", None, "late"))])
             elif step.kind == "map":
@@ -236,7 +238,7 @@ class Run:
         self.state, self.is_cancelled, self.is_undone = "running", False, True
         self._go_on(list(again))
 
-    # --- what follows
+    # --- successors
 
     def _sources(self, step: Step) -> list[Step]:
         return [each for each in self.forward if step.name in each.targets]
@@ -254,7 +256,7 @@ class Run:
     def _go_on(
         self, candidates: Sequence[str] = (), settled: Sequence[tuple[str, Outcome]] = ()
     ) -> None:
-        """In the order in which things become so; of several steps, as they were declared."""
+        """Settle and start steps in the order of events, and several steps in declaration order."""
         todo = deque(settled)
         following = set(candidates)
         while True:
