@@ -20,9 +20,7 @@ from tests.engine.helpers import (
 from tests.support.clock import Clock
 
 
-async def test_messages_of_an_expired_lease_go_to_another_consumer(
-    engine: Engine, clock: Clock
-) -> None:
+async def test_an_expired_lease_is_redelivered(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", {"total": 12})
     first = await pop_one(engine, "orders")
 

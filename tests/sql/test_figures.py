@@ -32,7 +32,7 @@ stored as (
   insert into queen.segments (
     partition_id, base_offset, message_count, created_at, queue_id, xid, body, ends
   )
-  -- A flush each.
+  -- One flush each.
   select id, 0, 1, queen.now(), $1, id::text::xid8, '1', '\\x0000000001000000' from made
 )
 insert into queen.consumers (partition_id, group_id, claimed, ready_at, priority)

@@ -49,7 +49,7 @@ begin
   for v_table in
     select c.oid from pg_class c where c.relnamespace = 'queen'::regnamespace and c.relkind = 'r'
   loop
-    -- Analysed when a test says so, and only then.
+    -- Only the tests run analyze.
     execute format('alter table %s set (autovacuum_enabled = off)', v_table);
   end loop;
 end

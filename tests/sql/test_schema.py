@@ -82,7 +82,7 @@ async def test_public_has_no_privileges(connection: "Connection") -> None:
           union all
           select
             c.oid::regclass::text,
-            -- A relation that nobody granted anything on is its owner's alone.
+            -- Without grants, only the owner has access to a relation.
             c.relacl
           from pg_class c
           where c.relnamespace = 'queen'::regnamespace
@@ -207,7 +207,7 @@ async def test_the_bodies_of_all_functions_pass_the_checker(connection: "Connect
                 """
                 select level, lineno, statement, sqlstate, message, detail
                 from public.plpgsql_check_function_tb(funcoid => $1::oid, fatal_errors => false)
-                -- Errors, and what is declared in vain; the rest is taste.
+                -- Only errors and unused declarations. Other findings are matters of style.
                 where level in ('error', 'warning extra')
                 """,
                 function["oid"],

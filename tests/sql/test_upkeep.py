@@ -48,7 +48,7 @@ class Scene:
         await connection.execute(
             """
             insert into queen.duties (name) values ('retention'), ('evictions'), ('partitions');
-            -- No window of before is open.
+            -- No earlier window is open.
             update queen.queues set old_dedup_untils = null;
             """
         )
