@@ -1,4 +1,4 @@
--- The log and the positions of those who read it. README.md beside this folder explains the tables.
+-- The log and the positions of its readers. README.md in the parent directory explains the tables.
 
 create table queen.queues (
   id                 bigint generated always as identity primary key,
@@ -8,15 +8,15 @@ create table queen.queues (
   version            bigint not null default 1,
   created_at         timestamptz not null,
   deleted_at         timestamptz,
-  -- Every value of consumers.priority in use, highest first: what a pop visits in turn.
+  -- Every value of consumers.priority in use, highest first. A pop visits them in this order.
   levels             integer[] not null default '{0}',
-  -- What delivery obeys now, while `ordered` is what was asked for: a change waits for deliveries that are out.
+  -- The current order of delivery, while `ordered` is the requested one: a change waits for leased deliveries.
   in_order           boolean not null default true,
-  -- Since when it is in order again, while a delivery of before may still be out.
+  -- Since when it is ordered again, while an earlier delivery may still be leased.
   order_changed_at   timestamptz,
-  -- Since when a delay, window or rate is shorter, while pairs may still wait for what it was.
+  -- Since when a delay, window or rate is shorter, while pairs may still wait for the former value.
   shortened_at       timestamptz,
-  -- Until when keys of each class matter that were recorded while the dedup window was of that class.
+  -- Until when keys of each class are valid that were recorded while the dedup window had that class.
   old_dedup_untils   timestamptz[],
   -- Options. Their defaults are in queen.default_options().
   lease_seconds      double precision not null,
@@ -65,7 +65,7 @@ create table queen.partitions (
   id         bigint generated always as identity primary key,
   queue_id   bigint not null,
   name       text not null,
-  -- A lane of the partition, for messages of this priority. Only unordered queues have any but 0.
+  -- The priority of the messages in this row. Only unordered queues have values other than 0.
   level      smallint not null default 0,
   priority   integer not null default 0,
   constraint level_is_from_0_to_9 check (level between 0 and 9),
@@ -83,11 +83,11 @@ create table queen.segments (
   xid           xid8 not null,
   codec         smallint not null default 0,
   expires_at    timestamptz,
-  -- The payloads back to back; null once purge or retention emptied the newest segment of a partition.
+  -- The concatenated payloads; null once purge or retention emptied the newest segment of a partition.
   body          bytea,
   -- message_count + 1 little-endian int32 positions in body, the first of them 0: an Arrow string array.
   ends          bytea,
-  -- The same layout in one value, positions first: what some messages have and most have not, as JSON.
+  -- The same layout in one value, positions first: the optional fields of messages, as JSON.
   extras        bytea,
   constraint segments_are_not_empty check (message_count > 0),
   primary key (partition_id, base_offset)
@@ -115,7 +115,7 @@ create table queen.groups (
   start_at   timestamptz not null,
   created_at timestamptz not null,
   deleted_at timestamptz,
-  -- Partitions up to here have their consumers row; null when all that existed at the start have.
+  -- Partitions up to here have their consumers row; null when all partitions that existed at the start do.
   filled_to  bigint,
   fill_end   bigint not null,
   constraint start_mode_is_known check (start_mode in ('all', 'new', 'time'))
@@ -129,15 +129,15 @@ create table queen.consumers (
   -- In the key, so that the newest version is found first while a snapshot keeps the dead ones.
   version      bigint not null default 0,
   claimed      bigint not null,
-  -- Ordered queues: a delivery of this pair is out or waiting, and nothing new is claimed until it is settled.
+  -- Ordered queues: a delivery of this pair is leased or waiting, and blocks new claims until it is settled.
   held         boolean not null default false,
   ready_at     timestamptz,
-  -- Since when the pair has nothing to give; never earlier than the newest segment.
+  -- Since when the pair has no messages; never earlier than the newest segment.
   idle_at      timestamptz,
   priority     integer not null,
-  -- Deliveries that wait for the hold of an ordered pair: redriven ones, and failures with open messages before them.
+  -- Deliveries that wait until an ordered pair is free: redriven ones, and failures with open messages before them.
   parked       integer not null default 0,
-  -- What was claimed lately, for a rate limit per partition: slice, count, slice, count …
+  -- Recent claims, for a rate limit per partition: slice, count, slice, count …
   recent       bigint[],
   constraint consumers_are_held_ready_or_idle check (num_nonnulls(ready_at, idle_at, nullif(held, false)) = 1),
   primary key (partition_id, group_id, version)
@@ -158,21 +158,21 @@ create table queen.deliveries (
   priority     integer not null,
   -- The offsets that are not settled yet.
   pending      int8multirange not null,
-  -- The message that failed last: it is handed out first and alone.
+  -- The message that failed last. It is redelivered first, as the only one.
   head         bigint,
-  -- Where what was handed out ends, when it is less than all that is pending.
+  -- The end of the leased part, if that is less than all pending messages.
   out_end      bigint,
-  -- The end of the lease, or the instant of the next attempt. Infinity: parked behind another delivery.
+  -- The end of the lease, or the time of the next attempt. Infinity: parked behind another delivery.
   until        timestamptz not null,
-  -- What until will be once a parked delivery has the hold; null: at once.
+  -- The value of until once a parked delivery holds the pair; null: immediately.
   parked_until timestamptz,
   held         boolean not null,
-  -- Claimed from an ordered queue: its pair in consumers is held until nothing is pending.
+  -- Claimed from an ordered queue: its pair in consumers is held while messages are pending.
   ordered      boolean not null,
-  -- Failures charged to the head.
+  -- Failed attempts of the head.
   attempts     integer not null default 0,
   error        text,
-  -- A redriven dead letter carries its own copy, for its segment may be gone.
+  -- A redriven dead letter has its own copy, because its segment may have been removed.
   payload      bytea,
   extras       bytea,
   created_at   timestamptz,
@@ -212,9 +212,9 @@ create table queen.dead_letters (
 );
 create index dead_letters_of_queue on queen.dead_letters (queue_id, id);
 
--- Generations of keys, three to a class of windows; a whole one is truncated when none of its keys matters.
--- The hash of partition and transactionId is the key, found by a hash index: it costs half of what a b-tree does, and
--- that nothing stands here twice is the partition's lock to see to (docs/decisions/0006).
+-- Generations of keys, three per class of windows. A generation is truncated as a whole when all its keys have expired.
+-- The key is the hash of partition and transactionId, found by a hash index, which costs half as much as a b-tree. The
+-- partition's lock keeps keys unique (docs/decisions/0006).
 create table queen.dedup (
   generation smallint not null,
   key        bytea not null,
@@ -253,11 +253,11 @@ create table queen.scheduled (
 );
 create index scheduled_due on queen.scheduled (queue_id, due_at, id);
 
--- What a pop claims at one level of a group: arrays that belong together, one element a run of offsets.
+-- The claims of a pop at one level of a group: parallel arrays, one element per run of offsets.
 create type queen.claim as (
   taken         integer,
   messages      bigint,
-  -- The earliest instant that was found, and how many messages were passed over.
+  -- The earliest time that was found, and how many messages were skipped.
   first_at      timestamptz,
   expired       bigint,
   has_more      boolean,
@@ -272,12 +272,12 @@ create type queen.claim as (
   payloads      bytea[],
   extras        bytea[],
   created_ats   timestamptz[],
-  -- What each request still wants.
+  -- The rest of each request.
   left_messages integer[],
   left_lanes    integer[]
 );
 
--- A row of a pop's answer: a run of messages in one segment, or, without request, what there is to know of a group.
+-- A row of a pop: a run of messages in one segment or, without a request, the state of a group.
 create type queen.popped as (
   request       integer,
   group_id      bigint,

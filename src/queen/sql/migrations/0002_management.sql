@@ -1,4 +1,4 @@
--- What people and the server itself keep beside the log: traces, operations, processes, maintenance, redactions.
+-- Data besides the log: traces, operations, processes, maintenance, redactions.
 
 create table queen.traces (
   id             bigint generated always as identity primary key,
@@ -13,7 +13,7 @@ create table queen.traces (
 );
 create index traces_of_message on queen.traces (partition_id, transaction_id, id);
 
--- A row for each name of an event: names are found in order, events of a name oldest first.
+-- One row per name of an event: names are found in order, events of a name oldest first.
 create table queen.trace_names (
   name     text collate "C" not null,
   trace_id bigint not null,
@@ -26,12 +26,12 @@ create table queen.operations (
   queue       text,
   arguments   jsonb not null,
   state       text not null default 'running',
-  -- Where the next step goes on; null at the start.
+  -- Where the next step continues; null at the start.
   cursor      bigint,
   done        bigint not null default 0,
   total       bigint,
   error       text,
-  -- The process that runs it, and when it was last heard of.
+  -- The process that runs it, and when it last reported.
   owner       text not null,
   seen_at     timestamptz not null,
   created_by  text not null,
@@ -61,7 +61,7 @@ create table queen.maintenance (
   constraint mode_is_push_or_pop check (mode in ('push', 'pop'))
 );
 
--- Which messages were erased: processes look at the newest id and forget what they remembered.
+-- Redacted messages: processes poll the newest id and drop these messages from their caches.
 create table queen.redactions (
   id           bigint generated always as identity primary key,
   partition_id bigint not null,
@@ -70,7 +70,7 @@ create table queen.redactions (
   redacted_by  text not null
 );
 
--- Errors that differ in numbers, hexadecimal digits and white space alone are one error.
+-- Errors that differ only in numbers, hexadecimal digits and white space count as one.
 alter table queen.dead_letters add column fingerprint text not null generated always as (
   substr(md5(reason || ':' || regexp_replace(
     regexp_replace(coalesce(error, ''), '[0-9a-fA-F]{8,}|[0-9]+', '#', 'g'), '\s+', ' ', 'g'

@@ -1,11 +1,11 @@
--- Who may call, and what callers did.
+-- API keys and the audit log.
 
 create table queen.keys (
-  -- What stands behind qk_ in the key and names it everywhere: no secret.
+  -- The part after qk_ in the key, which identifies it everywhere: not secret.
   id                  text primary key,
-  -- SHA-256 of the whole key. The key itself is nowhere.
+  -- SHA-256 of the whole key. The key itself is not stored.
   digest              bytea not null,
-  -- The digest before the last rotation, and until when it is taken.
+  -- The digest before the last rotation, and until when it is valid.
   old_digest          bytea,
   old_until           timestamptz,
   name                text not null,
@@ -24,14 +24,14 @@ create table queen.keys (
   constraint requests_per_second_is_positive check (requests_per_second > 0)
 );
 
--- What a key may still do now, for limits of requests a second. Worth nothing after a crash.
+-- The remaining requests of a key with a limit per second. Not needed after a crash.
 create unlogged table queen.allowances (
   key_id   text primary key,
   requests double precision not null,
   at       timestamptz not null
 ) with (fillfactor = 50);
 
--- One-time tickets for those who cannot send a header.
+-- One-time tickets for clients that cannot send a header.
 create unlogged table queen.tickets (
   digest bytea primary key,
   caller jsonb not null,
@@ -45,9 +45,9 @@ create table queen.audit (
   actor  text not null,
   action text not null,
   queue  text,
-  -- All that is told, as JSON: what is hashed. The columns above repeat it for those who search.
+  -- The complete record as JSON, which is hashed. The columns above repeat its searchable fields.
   record text not null,
-  -- SHA-256 of the hash before, the id, the instant and the record.
+  -- SHA-256 of the hash before, the id, the timestamp and the record.
   hash   bytea not null
 );
 create index audit_actor on queen.audit (actor, id);
@@ -55,7 +55,7 @@ create index audit_action on queen.audit (action, id);
 create index audit_queue on queen.audit (queue, id) where queue is not null;
 create index audit_at on queen.audit (at, id);
 
--- The end of the chain: one row, whose lock puts records in order.
+-- The end of the chain: one row, whose lock orders the records.
 create table queen.audit_end (
   id   bigint not null,
   hash bytea not null

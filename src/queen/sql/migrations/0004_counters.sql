@@ -1,10 +1,11 @@
--- What processes counted and what one of them measured, for series over time. README.md beside this folder explains the tables.
+-- Counters of processes and samples, for time series. README.md in the parent directory explains the tables.
 
--- Written by one process alone, absolute and so repeatable: nobody waits for a row that is hot.
+-- Written only by one process, as absolute values: a write can be repeated, and processes never wait for each other's
+-- rows.
 create table queen.counters (
   minute            timestamptz not null,
   queue_id          bigint not null,
-  -- 0: what concerns the queue as a whole.
+  -- 0: the queue as a whole.
   group_id          bigint not null,
   process           bigint not null,
   pushed            bigint not null,
@@ -16,9 +17,9 @@ create table queen.counters (
   expired           bigint not null,
   evicted           bigint not null,
   leases_expired    bigint not null,
-  -- When this process last handed messages out.
+  -- When this process last delivered messages.
   popped_at         timestamptz,
-  -- Sparse histograms: bins of a quarter octave, and how many messages fell into each.
+  -- Sparse histograms: bins of a quarter octave, and the number of messages in each.
   wait_bins         smallint[] not null,
   wait_counts       bigint[] not null,
   processing_bins   smallint[] not null,
@@ -39,18 +40,18 @@ create table queen.samples (
   deliveries         bigint not null,
   dead_letters       bigint not null,
   scheduled          bigint not null,
-  -- Of the queue as a whole: what its depth takes up, estimated, and its partitions by state.
+  -- For the queue as a whole: the estimated bytes of its depth, and its partitions by state.
   bytes              bigint,
   ready_partitions   bigint,
   leased_partitions  bigint,
   idle_partitions    bigint,
-  -- False where so many partitions have work that the depth was estimated from some of them.
+  -- False if too many partitions have work, so that the depth was estimated from some of them.
   is_exact           boolean not null,
   primary key (queue_id, minute, group_id)
 ) with (fillfactor = 60);
 create index samples_old on queen.samples (minute);
 
--- One row: which process samples, and until when nobody else does.
+-- One row: the leader that samples, and until when.
 create table queen.sampler (
   is_only boolean primary key default true,
   holder  bigint not null,
@@ -58,6 +59,6 @@ create table queen.sampler (
   constraint there_is_one_sampler check (is_only)
 );
 
--- What pops found to be over: leases that ran out, and what became of messages that had no attempt left.
+-- Ended deliveries that pops found: expired leases, and messages with exhausted retries.
 alter type queen.claim add attribute lapsed bigint, add attribute buried bigint, add attribute dropped bigint;
 alter type queen.popped add attribute lapsed bigint, add attribute buried bigint, add attribute dropped bigint;

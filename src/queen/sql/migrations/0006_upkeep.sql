@@ -1,4 +1,5 @@
--- Upkeep: what is old goes, in small steps, by one process at a time. README.md beside this folder explains the tables.
+-- Background tasks that remove old data in small steps, one process at a time. README.md in the parent directory
+-- explains the tables.
 
 alter table queen.queues
   add column retention_enabled boolean not null default false,
@@ -13,17 +14,17 @@ alter table queen.queues
   ),
   add constraint max_wait_is_at_most_10_years check (max_wait_seconds between 0 and 315360000);
 
--- What was emptied leaves the list of what may be old, and enters that of what may be removed whole.
+-- An emptied segment moves from the index of segments that may be old to that of partitions that may be removed.
 drop index queen.segments_xid;
 create index segments_xid on queen.segments (queue_id, xid) where body is not null;
 create index segments_emptied on queen.segments (queue_id, created_at, partition_id) where body is null;
 
 create table queen.duties (
   name            text primary key,
-  -- Who has it, and until when nobody else may take it.
+  -- The process that has it, and until when.
   holder          bigint not null default 0,
   until           timestamptz not null default '-infinity',
-  -- One more each time it is taken: a step that names an older one is refused.
+  -- Rises each time it is taken: a step with an older epoch is rejected.
   epoch           bigint not null default 0,
   due_at          timestamptz not null default '-infinity',
   last_run_at     timestamptz,
@@ -32,11 +33,11 @@ create table queen.duties (
   rows            bigint,
   lag_seconds     double precision,
   error           text,
-  -- Where the next run goes on; null at the start.
+  -- Where the next run continues; null at the start.
   cursor          jsonb
 ) with (fillfactor = 50);
 
--- How far a queue was looked through: each segment once, when it is old enough.
+-- How far a queue was scanned: each segment once, when it is old enough.
 create table queen.sweeps (
   queue_id     bigint not null,
   kind         text not null,
@@ -46,7 +47,7 @@ create table queen.sweeps (
   constraint sweep_is_known check (kind in ('age', 'completed', 'eviction'))
 ) with (fillfactor = 50);
 
--- Partitions where something was old enough and could not go yet: looked at again, each time later.
+-- Partitions with old messages that could not be removed yet: visited again, later each time.
 create table queen.laggards (
   queue_id     bigint not null,
   kind         text not null,
@@ -57,7 +58,7 @@ create table queen.laggards (
 );
 create index laggards_due on queen.laggards (queue_id, kind, look_at);
 
--- What must stay for a reader of the whole queue: all that transactions from this number on have stored.
+-- Messages to keep for a reader of the whole queue: all that transactions from this number on have stored.
 create table queen.holds (
   queue_id bigint not null,
   name     text not null,
@@ -66,7 +67,7 @@ create table queen.holds (
   primary key (queue_id, name)
 );
 
--- What a policy removed, and why.
+-- Messages that a policy removed, and why.
 create table queen.removals (
   id           bigint generated always as identity primary key,
   queue_id     bigint not null,
@@ -80,6 +81,6 @@ create table queen.removals (
 -- It has another signature now.
 drop function if exists queen.pass (tid[], bigint[], queen.queues);
 
--- What pops found to have waited too long.
+-- Messages that pops found to have waited too long.
 alter type queen.claim add attribute evicted bigint, add attribute unkept bigint;
 alter type queen.popped add attribute evicted bigint, add attribute unkept bigint;

@@ -1,4 +1,4 @@
--- Messages that come again and again by a cron expression. README.md beside this folder explains the tables.
+-- Recurring messages with a cron expression. README.md in the parent directory explains the tables.
 
 create table queen.schedules (
   name       text primary key,
@@ -6,14 +6,14 @@ create table queen.schedules (
   partition  text not null,
   cron       text not null,
   time_zone  text not null,
-  -- What becomes of ticks that nobody could see to in time.
+  -- How missed ticks are handled.
   missed     text not null,
-  -- Payload, headers and so on as JSON; sealed if the queue is encrypted.
+  -- Payload, headers and so on as JSON; encrypted if the queue is.
   message    bytea not null,
   paused     boolean not null default false,
-  -- The tick that is not pushed yet; null while paused, and where there is none any more.
+  -- The tick that is not pushed yet; null while paused, and after the last tick.
   next_at    timestamptz,
-  -- When to see to it: at that tick, or later if it could not be pushed.
+  -- When to push it: at that tick, or later if it failed.
   look_at    timestamptz,
   last_at    timestamptz,
   error      text,
@@ -24,7 +24,7 @@ create table queen.schedules (
 ) with (fillfactor = 50);
 create index schedules_due on queen.schedules (look_at) where look_at is not null;
 
--- One row: which process pushes them, and until when nobody else does.
+-- One row: the leader that pushes them, and until when.
 create table queen.scheduler (
   is_only boolean primary key default true,
   holder  bigint not null,

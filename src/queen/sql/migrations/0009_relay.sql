@@ -1,7 +1,7 @@
--- Where an application's database is not Queen's: what `queen relay` is pushing from its outbox.
+-- For applications with their own database: the batch that `queen relay` is pushing from its outbox.
 create table queen.relay (
   is_only     boolean primary key default true,
-  -- Together with the sequence: a batch that is sent again is stored once.
+  -- Together with the sequence: a repeated batch is stored once.
   producer_id text not null,
   sequence    bigint not null,
   -- The messages of the batch with that sequence, while it may not have arrived.

@@ -1,14 +1,14 @@
 -- The ledger of archives, and a catalogue for the lake's tables.
 
--- A queue whose log is carried into a lake: up to which transaction, and in how many batches.
+-- A queue whose log is copied into a lake: up to which transaction, and in how many batches.
 create table queen.archives (
   name       text primary key,
   queue_id   bigint not null,
   format     text not null,
   location   text not null,
-  -- All that transactions before have stored is in the lake.
+  -- The lake has all messages of earlier transactions.
   xid        xid8 not null default '0',
-  -- The last batch that is.
+  -- The last batch in the lake.
   batch      bigint not null default 0,
   created_at timestamptz not null,
   constraint format_is_known check (format in ('iceberg', 'delta', 'parquet'))
@@ -18,7 +18,7 @@ create table queen.archives (
 create table queen.archive_batches (
   archive     text not null,
   batch       bigint not null,
-  -- What the lake's own record of the batch says too: another plan of the same number is another batch.
+  -- The lake's record of the batch contains it too: another plan with the same number is another batch.
   token       bigint not null,
   start_xid   xid8 not null,
   end_xid     xid8 not null,

@@ -1,19 +1,19 @@
--- The history of queues beyond what counters and samples keep. README.md beside this folder explains the tables.
+-- The history of queues beyond counters and samples. README.md in the parent directory explains the tables.
 
--- What happened to a queue or a group in a minute, an hour or a day: minutes from the log, counters and samples, hours from
--- minutes, days from hours.
+-- The history of a queue or a group in a minute, an hour or a day: minutes from the log, counters and samples, hours
+-- from minutes, days from hours.
 create table queen.rollups (
   queue_id           bigint not null,
   grain_seconds      integer not null,
   at                 timestamptz not null,
-  -- 0: what concerns the queue as a whole.
+  -- 0: the queue as a whole.
   group_id           bigint not null,
-  -- As the group was called; a group that is made anew has another id and the same name.
+  -- The name of the group. A group that is created again has another id and the same name.
   "group"            text,
-  -- By the log: messages and what they take up. Of the queue as a whole alone.
+  -- From the log: messages and their bytes. Only for the queue as a whole.
   pushed             bigint not null,
   bytes              bigint not null,
-  -- As processes counted them.
+  -- From the counters of processes.
   duplicates         bigint not null,
   popped             bigint not null,
   acked              bigint not null,
@@ -26,13 +26,13 @@ create table queen.rollups (
   wait_counts        bigint[] not null,
   processing_bins    smallint[] not null,
   processing_counts  bigint[] not null,
-  -- How many minutes were sampled, and the depth (of a group: its lag) that was found in them.
+  -- How many minutes were sampled, and the depth in them (of a group: its lag).
   samples            integer not null,
   depth_sum          bigint not null,
   depth_max          bigint,
   depth_last         bigint,
   oldest_age_seconds double precision,
-  -- All that transactions before have stored was seen: who has seen less changes nothing.
+  -- Includes all messages of earlier transactions. A row that includes less does not replace it.
   xid                xid8 not null,
   primary key (queue_id, grain_seconds, at, group_id),
   constraint grain_is_a_minute_an_hour_or_a_day check (grain_seconds in (60, 3600, 86400)),
@@ -42,13 +42,13 @@ create table queen.rollups (
 ) with (fillfactor = 70);
 create index rollups_old on queen.rollups (grain_seconds, at);
 
--- An instant, and a transaction such that all that was stored later was stored by it or by later ones; one a run.
+-- A time and a transaction: all later messages were stored by that transaction or later ones. One per run.
 create table queen.rollup_marks (
   at  timestamptz primary key,
   xid xid8 not null
 );
 
--- A minute that a process stored counters of long after it was over, until a rollup has taken them in.
+-- A minute whose counters were stored late, until a rollup has included them.
 create table queen.late_minutes (
   minute timestamptz primary key,
   xid    xid8 not null

@@ -1,16 +1,16 @@
--- What jobs on Spark say of themselves. README.md beside this folder explains the tables.
+-- The progress of Spark jobs. README.md in the parent directory explains the tables.
 
 create table queen.pipelines (
   name            text primary key,
-  -- Which run reports: one that was replaced by another of the name is not heard any more.
+  -- The run that reports. A run that was replaced by another of the same name cannot report any more.
   run_id          uuid not null,
   kind            text not null,
-  -- What it reads; empty: everything.
+  -- The queues that it reads; empty: all.
   queues          text[] not null,
-  -- A queue, a table or a place of files, as people name it.
+  -- The readable name of a queue, a table or a location of files.
   target          text,
   state           text not null,
-  -- What transactions below have stored is done. Null, as all figures: not known.
+  -- All messages of earlier transactions are done. Null, like all values: unknown.
   position        xid8,
   lag_messages    bigint,
   lag_seconds     double precision,
@@ -19,7 +19,7 @@ create table queen.pipelines (
   rows_per_second double precision,
   -- Of this run.
   rows_total      bigint,
-  -- Whatever else the job said last.
+  -- Other values of the last report.
   detail          jsonb,
   error           text,
   ui_url          text,

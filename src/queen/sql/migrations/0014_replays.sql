@@ -1,10 +1,9 @@
--- Messages on their way back into a queue: into which pieces of time a replay is cut, so that one that is repeated makes the
--- same ones again.
+-- Messages on their way back into a queue: the time ranges of a replay, so that a repeated replay has the same ones.
 create table queen.replays (
   name       text primary key,
   source     text not null,
   target     text not null,
-  -- Where the pieces begin, and where the last one ends.
+  -- The starts of the ranges, and the end of the last one.
   bounds     timestamptz[] not null,
   messages   bigint not null,
   created_at timestamptz not null

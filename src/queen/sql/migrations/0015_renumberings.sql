@@ -1,5 +1,5 @@
--- A restore into another server, after which segments have other numbers of transactions: a reader that began before stands
--- nowhere.
+-- A restore into another server, which changed the transaction numbers of segments: earlier positions of readers are
+-- invalid.
 create table queen.renumberings (
   id bigint generated always as identity primary key,
   at timestamptz not null

@@ -1,12 +1,12 @@
--- What is remembered of messages besides the log: results, progress, cancellations. Most messages have no row here.
+-- Data about messages besides the log: results, progress, cancellations. Most messages have no row here.
 
 create table queen.results (
   queue_id       bigint not null,
   transaction_id text not null,
-  -- Which message of that transactionId; null for one that was cancelled before it had a place.
+  -- The message with that transactionId; null for one that was cancelled before it had an offset.
   partition_id   bigint,
   "offset"       bigint,
-  -- JSON as it was given, or sealed as payloads of the queue are.
+  -- JSON as it was sent, or encrypted like payloads of the queue.
   result         bytea,
   progress       bytea,
   -- When the message was settled with this result, or was cancelled.

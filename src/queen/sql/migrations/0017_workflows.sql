@@ -1,26 +1,26 @@
--- Workflows: runs of steps that follow each other. README.md beside this folder explains the tables.
+-- Workflows: runs of dependent steps. README.md in the parent directory explains the tables.
 
 create table queen.workflows (
   id             text primary key,
-  -- Rises with each start: lists go by it, newest first.
+  -- Rises with each start. Lists are sorted by it, newest first.
   number         bigint generated always as identity,
   name           text not null,
   state          text not null default 'running',
-  -- Where it ends once it has stopped: as cancelled, or as failed.
+  -- Its state after it has stopped: cancelled or failed.
   is_cancelled   boolean not null default false,
-  -- Whether what was done is undone once it has stopped.
+  -- Whether completed steps are undone after it has stopped.
   is_undone      boolean not null default true,
   correlation_id text,
   tags           text[] not null default '{}',
   metadata       json not null,
-  -- Of what it was started with: a repeat of a start is told from another workflow with its id.
+  -- The digest of its arguments, to distinguish a repeated start from another workflow with the same id.
   digest         bytea not null,
-  -- What each of its messages carries.
+  -- The headers of all its messages.
   headers        json,
   trace_id       text,
-  -- Steps that are not settled; those that undo others are not counted.
+  -- Steps that are not settled, without those that undo others.
   open_steps     integer not null,
-  -- How many were settled: the place of the next.
+  -- How many were settled: the position of the next.
   settled_steps  integer not null default 0,
   result         json,
   error          text,
@@ -44,50 +44,50 @@ create index workflows_ended on queen.workflows (ended_at) where ended_at is not
 create table queen.workflow_steps (
   workflow_id     text not null,
   name            text not null,
-  -- In which order they were declared, and begin where several may.
+  -- The order in which they were declared, and in which they begin if several can.
   ordinal         integer not null,
   kind            text not null,
-  -- Of messages: where they go, and the object that each is, but for what the run adds.
+  -- For steps with messages: the target, and the message without the fields that the run adds.
   queue           text,
   partition       text,
   template        json,
   priority        integer,
   delay_seconds   double precision,
-  -- Of a map: the list with an item for each part, or the step whose result is that list.
+  -- For a map: the list with an item for each part, or the step whose result is that list.
   items           json,
   items_of        text,
-  -- Of a step that waits: for what, how long, and what came before it began.
+  -- For a step that waits: the signal, the timeout, and a signal that arrived before it began.
   signal          text,
   timeout_seconds double precision,
   signal_outcome  text,
   signal_data     json,
-  -- Of a step that undoes another: which.
+  -- For a step that undoes another: its name.
   undoes          text,
   on_success      text[] not null default '{}',
   on_failure      text[] not null default '{}',
-  -- Begin when all that lead here do, or with the first of them.
+  -- Begin after all steps that lead here, or after the first of them.
   needs_all       boolean not null,
   -- How many steps may lead here, how many of these are not settled, and how many did lead here.
   sources         integer not null,
   waits_for       integer not null,
   led_by          integer not null default 0,
   state           text not null default 'pending',
-  -- What whoever settles it must show: each beginning has its own, and only its message knows it.
+  -- Required to settle it. Each start has a new one, and only its message contains it.
   token           uuid,
   tries           integer not null default 0,
-  -- Of a map that has begun.
+  -- For a map that has begun.
   parts           integer,
   open_parts      integer,
   failed_parts    integer,
-  -- How often its message was delivered, as far as its last one said so.
+  -- How often its message was delivered, from the last report.
   attempts        integer,
   result          json,
   error           text,
-  -- Its message, until that is moved to the log.
+  -- Its message, until it is moved to the log.
   outbox_id       bigint,
-  -- How many were settled before it: what is undone goes backwards.
+  -- How many were settled before it: steps are undone in reverse order.
   place           integer,
-  -- When to see whether it waited too long, or whether its message is still there; and since when that is in the log.
+  -- When to check whether it waited too long or lost its message, and since when the message is in the log.
   look_at         timestamptz,
   seen_at         timestamptz,
   started_at      timestamptz,
@@ -105,7 +105,7 @@ create index workflow_steps_looked_at on queen.workflow_steps (look_at) where lo
 create table queen.workflow_parts (
   workflow_id text not null,
   step        text not null,
-  -- From 0 on: the place of its item in the list, and of its result in the step's.
+  -- From 0: the index of its item in the list, and of its result in the step's result.
   part        integer not null,
   state       text not null default 'active',
   attempts    integer,
