@@ -29,9 +29,10 @@ from tests.cli.tree import COMMANDS, ROOT
 REPOSITORY = Path(__file__).parents[1]
 VALE = os.environ.get("VALE") or str(Path(sys.prefix) / "bin" / "vale")
 _SOURCES = REPOSITORY / "src" / "queen"
+_DUMP = REPOSITORY / "tests" / "sql" / "schema.sql"
 _PLACEHOLDER = re.compile(r"\$\{[^{}`\"]*\}")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_SQL_COMMENT = re.compile(r"--\s+(.*)$")
+_SQL_COMMENT = re.compile(r"--\s+(?!name: )(.*)$")
 _DIRECTIVE = re.compile(r"#\s*(noqa|pyright|type:|ruff|pragma|fmt|!)")
 _MESSAGE_TAKER = re.compile(r"^(errors\.[A-Z]\w+|_LOG\.\w+|\w*Error|typer\.BadParameter|Stop)$")
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"|`((?:[^`$\\]|\$(?!\{)|\\.)*)`')
@@ -89,7 +90,7 @@ def texts_of_sources(*directories: str) -> Iterator[Text]:
     for directory in directories:
         for file in sorted((REPOSITORY / directory).rglob("*.py")):
             yield from _texts_of_module(file)
-        for file in sorted((REPOSITORY / directory).rglob("*.sql")):
+        for file in sorted({*(REPOSITORY / directory).rglob("*.sql")} - {_DUMP}):
             for number, line in enumerate(_content(file).splitlines(), start=1):
                 if (found := _SQL_COMMENT.search(line)) is not None:
                     yield Text(file, number, found[1])

@@ -96,7 +96,12 @@ def test_every_metric_is_in_the_table_as_it_is_served() -> None:
     page = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
     shown = re.findall(r"^\| `(queen_\w+)` \| (\w+) \| (.+?) \| (.+) \|$", page, flags=re.MULTILINE)
     assert shown == [
-        (metric.name, metric.kind, ", ".join(metric.labels) or "none", metric.help)
+        (
+            metric.name,
+            metric.kind,
+            ", ".join(f"`{each}`" for each in metric.labels) or "none",
+            metric.help,
+        )
         for metric in telemetry.METRICS
     ]
 
