@@ -9,7 +9,7 @@ import pytest
 from queen import telemetry
 from queen.telemetry import FOR_ALL, METRICS
 from tests.attacks.world import World, two_tenants
-from tests.server.test_dashboard import dashboard, heard
+from tests.server.test_dashboard import dashboard, next_frame
 from tests.support.callers import Caller
 from tests.support.server import until
 
@@ -106,15 +106,15 @@ async def test_frames_tell_a_tenant_of_its_own_queues(world: World) -> None:
         dashboard(world.server, await ticket(zeta)) as opened,
         dashboard(world.server, await ticket(world.admin)) as whole,
     ):
-        frames = [await heard(opened, "system.stats")]
-        assert (await heard(whole, "system.stats"))["data"]["poolSize"] >= 1
+        frames = [await next_frame(opened, "system.stats")]
+        assert (await next_frame(whole, "system.stats"))["data"]["poolSize"] >= 1
         stats = frames[0]["data"]
         shown = {name for name, value in stats.items() if value is not None}
         assert shown == {"processes", "version", "buffer"}
         assert stats["buffer"]["messages"] is None
         await acme.push("acme.bills-0")
         await acme.post("/resources/queues/acme.payroll-0/purge", {"scope": "all"})
-        await heard(whole, "operation.updated")
+        await next_frame(whole, "operation.updated")
         await zeta.push("zeta.bills-0")
         await zeta.post("/resources/queues/zeta.payroll-0/purge", {"scope": "all"})
         wanted = {"message.processed", "operation.updated", "queue.depth.updated"}

@@ -1,4 +1,4 @@
-"""A server process for each test that asks for one, and one that many tests share."""
+"""Server processes: one per test, or one shared by the tests of a file."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -13,14 +13,14 @@ from tests.support.server import Server
 
 @pytest.fixture
 async def server(dsn: str) -> AsyncIterator[Server]:
-    """A server over a database of this test alone. Ask for `clock` as well to move its time."""
+    """A server with its own database. Request the fixture `clock` to move its time."""
     async with Server(dsn) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def process(postgres: PostgresServer, template: str) -> Iterator[Server]:
-    """A server that stays for all tests of a file."""
+    """A server that runs during all tests of a file."""
     server = Server(postgres.create_database(f"shared_{uuid4().hex}", template=template))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
@@ -33,6 +33,6 @@ def process(postgres: PostgresServer, template: str) -> Iterator[Server]:
 
 @pytest.fixture
 async def shared(process: Server) -> AsyncIterator[Server]:
-    """The server of this file: each test has queues of its own, and the clock goes as it goes."""
+    """The server of this file. Each test uses its own queues, and the clock is real."""
     yield process
     await process.hang_up()

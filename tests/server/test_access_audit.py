@@ -1,4 +1,4 @@
-"""What was done is written down, and what was written down stays."""
+"""The audit log records every change, and detects changes to its own records."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ async def records(caller: Caller, **filters: str | int) -> list[dict[str, Any]]:
     return reply.body["records"]
 
 
-async def test_a_change_leaves_who_what_whence_before_and_after(admin: Caller) -> None:
+async def test_a_change_records_actor_action_source_before_and_after(admin: Caller) -> None:
     await admin.post("/configure", {"queue": "q", "options": {"leaseTime": 60}})
     made = await admin.request(
         "POST",
@@ -55,7 +55,7 @@ async def test_a_change_leaves_who_what_whence_before_and_after(admin: Caller) -
     assert second["before"]["options"]["leaseTime"] == 60
 
 
-async def test_one_record_a_call_and_none_for_messages(admin: Caller) -> None:
+async def test_each_call_has_one_record_except_message_calls(admin: Caller) -> None:
     await admin.push("q")
     await admin.get("/pop/queue/q")
     await admin.get("/auth/me")
@@ -76,14 +76,14 @@ async def test_one_record_a_call_and_none_for_messages(admin: Caller) -> None:
     ]
 
 
-async def test_who_was_not_let_in_cannot_fill_the_log(dsn: str, admin: Caller) -> None:
+async def test_rejected_callers_cannot_fill_the_log(dsn: str, admin: Caller) -> None:
     reader = Caller(admin.server, await make_key(dsn, role="read-only"))
     assert (await reader.post("/configure", {"queue": "q"})).code == "forbidden"
     assert (await Caller(admin.server, "qk_x").post("/configure", {"queue": "q"})).status == 401
     assert await records(admin) == []
 
 
-async def test_records_are_found_by_actor_action_queue_and_time(
+async def test_records_are_filtered_by_actor_action_queue_and_time(
     dsn: str, clock: Clock, admin: Caller
 ) -> None:
     other = Caller(admin.server, await make_key(dsn, name="other"))
@@ -108,7 +108,7 @@ async def test_records_are_found_by_actor_action_queue_and_time(
     assert (await admin.get("/audit", **{"from": "2030-01-01T00:00:00"})).code == "bad_request"
 
 
-async def test_lists_go_on_behind_a_cursor(admin: Caller) -> None:
+async def test_lists_continue_at_a_cursor(admin: Caller) -> None:
     for number in range(5):
         await admin.post("/configure", {"queue": f"q{number}"})
     seen: list[str] = []
@@ -122,7 +122,7 @@ async def test_lists_go_on_behind_a_cursor(admin: Caller) -> None:
     assert seen == ["q4", "q3", "q2", "q1", "q0"]
 
 
-async def test_behind_a_proxy_the_address_is_the_one_that_the_proxy_saw(dsn: str) -> None:
+async def test_behind_a_proxy_the_client_address_is_recorded(dsn: str) -> None:
     async with Server(dsn, {**KEYS, "QUEEN_BEHIND_PROXY": "true"}) as server:
         admin = Caller(server, await make_key(dsn))
         forwarded = {"X-Forwarded-For": "10.1.1.1, 203.0.113.9"}
@@ -131,7 +131,7 @@ async def test_behind_a_proxy_the_address_is_the_one_that_the_proxy_saw(dsn: str
         assert entry["record"]["source"] == "203.0.113.9"
 
 
-async def test_nothing_that_a_terminal_obeys_gets_into_the_log(admin: Caller) -> None:
+async def test_control_characters_never_reach_the_log(admin: Caller) -> None:
     path = "/tokens/%1b%5b31m%0d%0a%00"
     assert (await admin.delete(path)).status in (400, 404)
     forwarded = {"X-Request-Id": "r\x9b2J"}
@@ -162,7 +162,7 @@ async def test_nothing_that_a_terminal_obeys_gets_into_the_log(admin: Caller) ->
         "delete from queen.audit",
     ],
 )  # fmt: skip
-async def test_whatever_is_changed_shows(dsn: str, store: Store, damage: str) -> None:
+async def test_any_tampering_is_detected(dsn: str, store: Store, damage: str) -> None:
     for number in range(4):
         record = f'{{"actor":"key:ops","action":"a","queue":"q{number}"}}'
         await store.audit.append(actor="key:ops", action="a", queue=f"q{number}", record=record)
@@ -175,7 +175,7 @@ async def test_whatever_is_changed_shows(dsn: str, store: Store, damage: str) ->
         await store.audit.check()
 
 
-async def test_records_of_many_at_once_are_one_chain(dsn: str, admin: Caller) -> None:
+async def test_concurrent_records_form_one_chain(dsn: str, admin: Caller) -> None:
     await asyncio.gather(
         *(admin.post("/configure", {"queue": f"q{number}"}) for number in range(40))
     )

@@ -1,4 +1,4 @@
-"""A server is secure unless somebody says otherwise: what starts, what does not, and why."""
+"""Servers are secure by default: which settings start, which are rejected, and why."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ JWT = {
 
 
 def serve(environment: Mapping[str, str], command: str = "serve") -> tuple[int, str]:
-    """A start that fails before it needs a database: its exit code and what it says."""
+    """Start a server that fails before it needs a database. Return its exit code and output."""
     ended = subprocess.run(
         [sys.executable, "-m", "queen", command],
         env={
@@ -73,19 +73,17 @@ def serve(environment: Mapping[str, str], command: str = "serve") -> tuple[int, 
         ({**JWT, "OIDC_CLIENT_ID": "q", "OIDC_TOKEN": "refresh"}, "OIDC_TOKEN"),
     ],
 )
-async def test_what_would_not_be_safe_does_not_start(
-    environment: dict[str, str], says: str
-) -> None:
+async def test_unsafe_settings_stop_the_start(environment: dict[str, str], says: str) -> None:
     code, text = await asyncio.to_thread(serve, environment)
     assert code == 1
     assert says in text
-    # One sentence, and none of the secrets that are set.
+    # The output is one sentence without any configured secret.
     assert len(text.strip().splitlines()) == 1
     assert "Traceback" not in text
     assert SECRET not in text
 
 
-async def test_what_is_for_trying_out_is_no_way_around_this() -> None:
+async def test_queen_dev_rejects_unsafe_settings_too() -> None:
     code, text = await asyncio.to_thread(serve, {"HOST": "0.0.0.0"}, "dev")
     assert code == 1
     assert "QUEEN_AUTH=keys" in text
@@ -102,7 +100,9 @@ async def test_what_is_for_trying_out_is_no_way_around_this() -> None:
         {**JWT, "HOST": "127.0.0.1"},
     ],
 )
-async def test_what_is_safe_or_asked_for_starts(dsn: str, environment: dict[str, str]) -> None:
+async def test_safe_or_explicitly_insecure_settings_start(
+    dsn: str, environment: dict[str, str]
+) -> None:
     async with Server(dsn, environment) as server:
         me = await server.get("/auth/me")
         assert me.status == (401 if "QUEEN_AUTH" in environment else 200)
@@ -114,14 +114,14 @@ async def test_what_is_safe_or_asked_for_starts(dsn: str, environment: dict[str,
 
 
 def _listens_everywhere(port: int) -> bool:
-    """By the kernel's table: this machine may have no other address to try."""
+    """Read the kernel's table, because this machine may have no other address to connect to."""
     lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
     local = {line.split()[1] for line in lines if line.split()[3] == "0A"}
     return f"00000000:{port:04X}" in local
 
 
 class TlsServer(Server):
-    """A server that speaks TLS, and a client that trusts its authority."""
+    """A server with TLS, and a client that trusts its authority."""
 
     def __init__(self, dsn: str, environment: Mapping[str, str], context: ssl.SSLContext) -> None:
         super().__init__(dsn, environment)
@@ -129,9 +129,7 @@ class TlsServer(Server):
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context))
 
 
-async def test_tls_is_spoken_in_versions_that_are_safe_and_nothing_else(
-    dsn: str, tmp_path: Path
-) -> None:
+async def test_only_safe_tls_versions_are_accepted(dsn: str, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pair = authority.sign("server")
     environment = {
@@ -145,7 +143,7 @@ async def test_tls_is_spoken_in_versions_that_are_safe_and_nothing_else(
         reply = await server.request("GET", "/auth/me", headers=headers)
         assert reply.status == 200
         assert reply.headers["Strict-Transport-Security"].startswith("max-age=")
-        # In clear, or by those who trust others, or in old versions: nothing.
+        # Plain HTTP, an untrusted authority and old TLS versions all fail.
         plain = f"http://127.0.0.1:{server.port}/livez"
         async with aiohttp.ClientSession() as session:
             with pytest.raises(aiohttp.ClientError):
@@ -161,7 +159,7 @@ async def test_tls_is_spoken_in_versions_that_are_safe_and_nothing_else(
             await asyncio.open_connection("127.0.0.1", server.port, ssl=old)
 
 
-async def test_clients_show_a_certificate_where_it_is_asked_for(dsn: str, tmp_path: Path) -> None:
+async def test_client_certificates_are_required_if_configured(dsn: str, tmp_path: Path) -> None:
     authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
     pair = authority.sign("server")
     environment = {
@@ -183,7 +181,7 @@ async def test_clients_show_a_certificate_where_it_is_asked_for(dsn: str, tmp_pa
                     await session.get(f"{server.base_url}/livez")
 
 
-async def test_every_process_of_a_host_asks_for_the_key_and_shows_no_secret(dsn: str) -> None:
+async def test_every_process_of_a_host_requires_a_key_and_shows_no_secret(dsn: str) -> None:
     environment = {"NUM_WORKERS": "2", **JWT, "HOST": "127.0.0.1"}
     async with Server(dsn, environment) as server:
         children = _children(server.pid)

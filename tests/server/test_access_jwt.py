@@ -1,4 +1,4 @@
-"""Tokens that an identity provider signed, and those that it did not."""
+"""Tokens signed by an identity provider, and forged ones."""
 
 import asyncio
 import json
@@ -39,10 +39,10 @@ async def server(dsn: str, tmp_path: Path) -> AsyncIterator[Server]:
         yield server
 
 
-async def test_no_forged_token_is_believed(server: Server) -> None:
+async def test_forged_tokens_are_rejected(server: Server) -> None:
     tokens = forged()
     assert len(tokens) >= 40
-    # The one that is good says that the others fail for what is wrong with them.
+    # A valid token is accepted, so the others fail because of their defects.
     assert (await Caller(server, good()).get("/auth/me")).status == 200
     believed: list[str] = []
     for what, token in tokens.items():
@@ -53,7 +53,7 @@ async def test_no_forged_token_is_believed(server: Server) -> None:
     assert believed == []
 
 
-async def test_a_token_says_who_calls_and_what_that_caller_may_do(server: Server) -> None:
+async def test_a_token_defines_the_caller_and_its_permissions(server: Server) -> None:
     alice = Caller(server, good(scopes=[{"namespace": "shop*"}, {"queue": "a.*"}]))
     assert (await alice.get("/auth/me")).body == {
         "name": "jwt:alice",
@@ -71,21 +71,21 @@ async def test_a_token_says_who_calls_and_what_that_caller_may_do(server: Server
     assert (await nowhere.push("orders")).code == "forbidden"
 
 
-async def test_an_audience_among_others_will_do(server: Server) -> None:
+async def test_one_of_several_audiences_is_enough(server: Server) -> None:
     assert (await Caller(server, good(aud=["a", AUDIENCE])).get("/auth/me")).status == 200
 
 
-async def test_clocks_may_differ_a_little(server: Server) -> None:
+async def test_small_clock_differences_are_tolerated(server: Server) -> None:
     late = Caller(server, good(exp=int(time.time()) - 10))
     assert (await late.get("/auth/me")).status == 200
 
 
-async def test_keys_and_tokens_go_side_by_side(dsn: str, server: Server) -> None:
+async def test_api_keys_and_jwts_work_together(dsn: str, server: Server) -> None:
     key = Caller(server, await make_key(dsn))
     assert (await key.get("/auth/me")).body["kind"] == "key"
 
 
-async def test_a_token_that_ends_is_refused_though_it_was_seen(dsn: str) -> None:
+async def test_an_expired_token_is_rejected_although_it_is_cached(dsn: str) -> None:
     settings = {**BOTH, "JWT_PUBLIC_KEY": PEM, "JWT_LEEWAY_SECONDS": "0"}
     async with Server(dsn, settings) as server:
         caller = Caller(server, good(exp=int(time.time()) + 2))
@@ -105,7 +105,7 @@ def pem_of(key: Any) -> str:  # noqa: ANN401 - one of three kinds
     return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
-async def test_each_algorithm_of_the_contract_works() -> None:
+async def test_each_supported_algorithm_works() -> None:
     p256, ed = ec.generate_private_key(ec.SECP256R1()), ed25519.Ed25519PrivateKey.generate()
     for algorithm, key, settings in (
         ("HS256", SECRET, {"JWT_SECRET": SECRET}),
@@ -118,7 +118,7 @@ async def test_each_algorithm_of_the_contract_works() -> None:
         assert caller.name == "jwt:alice"
 
 
-async def test_a_shared_secret_takes_no_token_of_another_algorithm() -> None:
+async def test_a_shared_secret_accepts_no_other_algorithm() -> None:
     only = checker(JWT_ALGORITHMS="HS256", JWT_SECRET=SECRET)
     for token in (good(), jwt.encode(claims(), SECRET.encode() * 2, algorithm="HS512")):
         with pytest.raises(errors.Unauthorized):
@@ -156,7 +156,7 @@ async def test_a_shared_secret_takes_no_token_of_another_algorithm() -> None:
         },
     ],
 )
-def test_settings_that_would_take_forged_tokens_stop_the_start(settings: dict[str, str]) -> None:
+def test_settings_that_would_accept_forged_tokens_stop_the_start(settings: dict[str, str]) -> None:
     with pytest.raises(errors.BadSettings):
         checker(**settings)
 
@@ -165,7 +165,7 @@ def jwk(key: rsa.RSAPrivateKey, **more: str) -> dict[str, Any]:
     return {**json.loads(jwt.get_algorithm_by_name("RS256").to_jwk(key.public_key())), **more}
 
 
-def test_only_public_keys_for_signatures_are_taken_from_an_issuer() -> None:
+def test_only_public_signature_keys_of_an_issuer_are_used() -> None:
     private = json.loads(jwt.get_algorithm_by_name("RS256").to_jwk(KEY))
     told = [
         jwk(KEY, kid="good"),
@@ -180,12 +180,12 @@ def test_only_public_keys_for_signatures_are_taken_from_an_issuer() -> None:
 
 
 class Issuer:
-    """An identity provider over https, whose keys change."""
+    """An identity provider over HTTPS whose keys change."""
 
     def __init__(self, pair: Pair) -> None:
         self.keys: list[dict[str, Any]] = []
         self.configuration: dict[str, Any] | None = None
-        """What is told instead of keys."""
+        """The response instead of keys."""
         self.redirects_to: str | None = None
         self.asked = 0
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -228,7 +228,7 @@ def of_key(kid: str | None, key: rsa.RSAPrivateKey = KEY) -> str:
     return jwt.encode(claims(), key, algorithm="RS256", headers=headers)
 
 
-async def test_the_keys_of_an_issuer_are_read_once_and_by_id(issuer: Issuer) -> None:
+async def test_the_issuers_keys_are_fetched_once_and_found_by_id(issuer: Issuer) -> None:
     issuer.keys = [jwk(KEY, kid="one")]
     jwts = checker(JWT_JWKS_URL=await issuer.start())
     for _ in range(3):
@@ -236,7 +236,7 @@ async def test_the_keys_of_an_issuer_are_read_once_and_by_id(issuer: Issuer) -> 
     for token in (of_key("two"), of_key(None), of_key("../one"), of_key("one", _other())):
         with pytest.raises(errors.Unauthorized):
             await jwts.caller(token)
-    # However many unknown keys are named, the issuer is left in peace.
+    # Tokens with unknown keys don't cause more requests to the issuer.
     for number in range(20):
         with pytest.raises(errors.Unauthorized):
             await jwts.caller(of_key(f"unknown {number}"))
@@ -244,7 +244,7 @@ async def test_the_keys_of_an_issuer_are_read_once_and_by_id(issuer: Issuer) -> 
     await jwts.close()
 
 
-async def test_an_issuer_that_redirects_or_is_not_trusted_is_not_followed(
+async def test_redirects_and_untrusted_issuers_are_rejected(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     issuer.keys = [jwk(KEY, kid="one")]
@@ -272,14 +272,14 @@ FOREIGN: list[dict[str, Any]] = [
     {"groups": ["queen:admin"]},
     {"resource_access": {"other": {"roles": ["queen:admin"]}}},
 ]
-"""Claims that other applications, or people, put into tokens of the same audience."""
+"""Claims that other applications, or users, put into tokens of the same audience."""
 
 
 async def permissions(checks: Jwts, **claims: Any) -> list[str]:  # noqa: ANN401 - of JSON
     return sorted((await checks.caller(good(**{"role": None, **claims}))).permissions)
 
 
-async def test_with_a_prefix_a_role_of_another_application_counts_for_nothing() -> None:
+async def test_with_a_prefix_roles_of_other_applications_are_ignored() -> None:
     checks = checker(JWT_PUBLIC_KEY=PEM, JWT_ROLES_PREFIX="queen:")
     for foreign in FOREIGN:
         assert await permissions(checks, **foreign) == [], foreign
@@ -288,7 +288,7 @@ async def test_with_a_prefix_a_role_of_another_application_counts_for_nothing() 
     assert await permissions(checks, role="queen:write-only") == ["produce"]
 
 
-async def test_with_a_claim_of_its_own_no_other_counts() -> None:
+async def test_with_a_separate_claim_other_claims_are_ignored() -> None:
     path = "resource_access.queen.roles"
     checks = checker(JWT_PUBLIC_KEY=PEM, JWT_ROLES_CLAIM=path)
     for foreign in FOREIGN:
@@ -303,14 +303,14 @@ async def test_with_a_claim_of_its_own_no_other_counts() -> None:
             await permissions(checks, resource_access={"queen": {"roles": wrong}})
 
 
-async def test_the_name_of_a_claim_may_have_dots() -> None:
+async def test_a_claim_name_may_contain_dots() -> None:
     name = "https://queen.example/roles"
     checks = checker(JWT_PUBLIC_KEY=PEM, JWT_ROLES_CLAIM=name, JWT_ROLES_PREFIX="queen:")
     claims = {name: ["queen:read-only", "admin"], "roles": ["queen:admin"]}
     assert await permissions(checks, **claims) == ["browse"]
 
 
-async def test_the_log_warns_of_roles_that_other_applications_may_give(dsn: str) -> None:
+async def test_the_log_warns_about_roles_that_other_applications_may_grant(dsn: str) -> None:
     own = {"JWT_ROLES_PREFIX": "queen:"}, {"JWT_ROLES_CLAIM": "resource_access.queen.roles"}
     for settings, is_warned in (({}, True), *((each, False) for each in own)):
         async with Server(dsn, {**BOTH, "JWT_PUBLIC_KEY": PEM, **settings}) as server:

@@ -1,4 +1,4 @@
-"""Callers show a key, and a key can be taken back."""
+"""API keys: create, use, rotate and revoke them."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ async def admin(dsn: str, server: Server) -> Caller:
     return Caller(server, await make_key(dsn))
 
 
-async def test_without_a_key_nothing_is_answered_but_probes(server: Server) -> None:
+async def test_without_a_key_only_probes_respond(server: Server) -> None:
     reply = await server.get("/auth/me")
     assert (reply.status, reply.code) == (401, "unauthorized")
     assert reply.headers["WWW-Authenticate"].startswith("Bearer")
@@ -34,7 +34,7 @@ async def test_without_a_key_nothing_is_answered_but_probes(server: Server) -> N
     assert (await server.get("/health")).body == {"status": "healthy"}
 
 
-async def test_somebody_with_a_key_sees_how_the_server_is(admin: Caller) -> None:
+async def test_a_caller_with_a_key_sees_the_servers_health(admin: Caller) -> None:
     assert (await admin.get("/health")).body["database"] == "connected"
 
 
@@ -43,18 +43,18 @@ async def test_somebody_with_a_key_sees_how_the_server_is(admin: Caller) -> None
     ["", "Bearer", "Bearer ", "Bearer qk_1", "Basic cXVlZW46cXVlZW4=", "Bearer a b", "qk_a_b",
      "Bearer qk_0123456789ab_" + "0" * 64, "Bearer ey.ey.ey"],
 )  # fmt: skip
-async def test_what_is_no_key_is_unauthorized(server: Server, header: str) -> None:
+async def test_a_malformed_key_is_unauthorized(server: Server, header: str) -> None:
     reply = await server.request("GET", "/auth/me", headers={"Authorization": header})
     assert (reply.status, reply.code, reply.body["applied"]) == (401, "unauthorized", False)
 
 
-async def test_the_right_id_with_a_wrong_secret_is_unauthorized(admin: Caller) -> None:
+async def test_a_known_id_with_a_wrong_secret_is_unauthorized(admin: Caller) -> None:
     forged = Caller(admin.server, admin.token[:-1] + ("0" if admin.token[-1] != "0" else "1"))
     assert (await forged.get("/auth/me")).status == 401
     assert (await admin.get("/auth/me")).status == 200
 
 
-async def test_a_key_is_made_shown_once_and_stored_as_a_hash(dsn: str, admin: Caller) -> None:
+async def test_a_key_is_shown_once_and_stored_as_a_hash(dsn: str, admin: Caller) -> None:
     made = await admin.post(
         "/tokens",
         {"name": "shop", "role": "read-write", "scopes": [{"queue": "shop.*"}]},
@@ -82,7 +82,7 @@ async def test_a_key_is_made_shown_once_and_stored_as_a_hash(dsn: str, admin: Ca
         await connection.close()
 
 
-async def test_a_key_gives_no_more_than_its_maker_has(dsn: str, admin: Caller) -> None:
+async def test_a_key_has_at_most_the_permissions_of_its_creator(dsn: str, admin: Caller) -> None:
     limited = Caller(admin.server, await make_key(dsn, permissions=["admin"]))
     refused = await limited.post("/tokens", {"name": "more", "role": "admin"})
     assert refused.code == "forbidden"
@@ -90,7 +90,7 @@ async def test_a_key_gives_no_more_than_its_maker_has(dsn: str, admin: Caller) -
     assert same.status == 201
 
 
-async def test_keys_are_for_those_who_administer_the_whole_server(dsn: str, server: Server) -> None:
+async def test_only_admins_of_the_whole_server_manage_keys(dsn: str, server: Server) -> None:
     for key in (
         await make_key(dsn, role="read-write"),
         await make_key(dsn, scopes=[{"queue": "*"}]),
@@ -102,7 +102,7 @@ async def test_keys_are_for_those_who_administer_the_whole_server(dsn: str, serv
         assert (await caller.get("/audit")).code == "forbidden"
 
 
-async def test_lists_of_keys_go_on_behind_a_cursor(dsn: str, admin: Caller) -> None:
+async def test_lists_of_keys_continue_at_a_cursor(dsn: str, admin: Caller) -> None:
     for name in "abcd":
         await make_key(dsn, name=name)
     seen: list[str] = []
@@ -117,7 +117,7 @@ async def test_lists_of_keys_go_on_behind_a_cursor(dsn: str, admin: Caller) -> N
     assert (await admin.get("/tokens", cursor="\0")).code == "bad_request"
 
 
-async def test_a_rotated_key_is_refused_at_once_or_after_its_grace(
+async def test_a_rotated_key_is_rejected_immediately_or_after_its_grace_period(
     clock: Clock, admin: Caller
 ) -> None:
     made = (await admin.post("/tokens", {"name": "k", "role": "read-only"})).body
@@ -137,7 +137,7 @@ async def test_a_rotated_key_is_refused_at_once_or_after_its_grace(
     assert (await admin.post("/tokens/0123456789ab/rotate")).code == "not_found"
 
 
-async def test_an_expired_key_is_refused(clock: Clock, admin: Caller) -> None:
+async def test_an_expired_key_is_rejected(clock: Clock, admin: Caller) -> None:
     ends = (await clock.now() + timedelta(seconds=5)).isoformat().replace("+00:00", "Z")
     dead = await admin.post("/tokens", {"name": "k", "role": "admin", "expiresAt": ends})
     await clock.advance(seconds=5)
@@ -151,7 +151,7 @@ async def test_an_expired_key_is_refused(clock: Clock, admin: Caller) -> None:
     await until(lambda: _is_refused(caller), seconds=2)
 
 
-async def test_a_revoked_key_is_refused_by_every_process_within_a_second(dsn: str) -> None:
+async def test_a_revoked_key_is_rejected_by_every_process_within_a_second(dsn: str) -> None:
     async with Server(dsn, KEYS) as one, Server(dsn, KEYS) as two:
         admin = await make_key(dsn)
         for _ in range(5):
@@ -167,7 +167,7 @@ async def test_a_revoked_key_is_refused_by_every_process_within_a_second(dsn: st
             assert (await there.get("/auth/me")).status == 401
 
 
-async def test_a_revoked_key_stands_in_the_list_if_asked_for(admin: Caller) -> None:
+async def test_revoked_keys_are_listed_on_request(admin: Caller) -> None:
     made = (await admin.post("/tokens", {"name": "gone", "role": "admin"})).body
     assert (await admin.delete(f"/tokens/{made['id']}")).body == {
         "id": made["id"],
@@ -178,13 +178,11 @@ async def test_a_revoked_key_stands_in_the_list_if_asked_for(admin: Caller) -> N
     assert "gone" in str((await admin.get("/tokens", revoked="true")).body)
 
 
-async def test_a_key_may_make_so_many_requests_a_second_at_all_processes(
-    dsn: str, clock: Clock
-) -> None:
+async def test_a_keys_request_rate_holds_across_processes(dsn: str, clock: Clock) -> None:
     async with Server(dsn, KEYS) as one, Server(dsn, KEYS) as two:
         key = await make_key(dsn, role="read-only", requests_per_second=10)
         replies = [await Caller(each, key).get("/auth/me") for each in (one, two) * 15]
-        # The clock of the database stands still, so nothing is added meanwhile.
+        # The database's clock doesn't move, so the limit isn't refilled.
         assert [reply.status for reply in replies].count(200) == 10
         refused = next(reply for reply in replies if reply.status != 200)
         assert (refused.status, refused.code) == (429, "rate_limited")
@@ -193,7 +191,7 @@ async def test_a_key_may_make_so_many_requests_a_second_at_all_processes(
         await until(lambda: _is_admitted(Caller(one, key)), seconds=5)
 
 
-async def test_a_ticket_is_for_one_use_by_who_asked_for_it(admin: Caller) -> None:
+async def test_a_ticket_works_once_and_only_for_its_caller(admin: Caller) -> None:
     reply = await admin.post("/auth/ticket")
     assert reply.status == 201
     assert reply.body["ticket"].startswith("qt_")
@@ -212,7 +210,7 @@ async def _use_until_refused(caller: Caller) -> float:
     return time.monotonic()
 
 
-async def test_a_key_that_would_have_ended_already_is_not_made(admin: Caller) -> None:
+async def test_an_expired_key_cannot_be_created(admin: Caller) -> None:
     body = {"name": "late", "role": "read-only", "expiresAt": "2020-01-01T00:00:00Z"}
 
     reply = await admin.post("/tokens", body)
@@ -220,7 +218,7 @@ async def test_a_key_that_would_have_ended_already_is_not_made(admin: Caller) ->
     assert (reply.status, reply.code) == (400, "bad_request")
 
 
-async def test_whoever_may_look_sees_which_check_failed(admin: Caller) -> None:
+async def test_verbose_readiness_shows_each_check(admin: Caller) -> None:
     reply = await admin.get("/readyz", verbose="")
 
     assert reply.body["checks"] == {"draining": "ok", "database": "ok", "migrations": "ok"}

@@ -1,4 +1,4 @@
-"""No page of another site calls the server through somebody's browser."""
+"""Pages of other sites cannot call the server through a user's browser."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ async def get(server: Server, headers: dict[str, str], path: str = "/pop/queue/q
     return await server.request("GET", path, headers=headers)
 
 
-async def test_other_origins_and_names_are_refused_and_nothing_is_taken(server: Server) -> None:
+async def test_other_origins_and_hosts_are_rejected_without_taking_messages(server: Server) -> None:
     await server.post("/push", {"items": [{"queue": "q", "payload": 1}]})
     here = f"127.0.0.1:{server.port}"
     for headers in (
@@ -57,7 +57,7 @@ async def test_other_origins_and_names_are_refused_and_nothing_is_taken(server: 
     assert (await server.get("/pop/queue/q")).status == 200
 
 
-async def test_our_own_pages_and_those_who_are_no_browsers_are_served(server: Server) -> None:
+async def test_own_pages_and_programs_are_served(server: Server) -> None:
     port = server.port
     for headers in (
         {},
@@ -73,7 +73,7 @@ async def test_our_own_pages_and_those_who_are_no_browsers_are_served(server: Se
         assert (await get(server, headers, "/auth/me")).status == 200, headers
 
 
-async def test_a_link_from_another_site_leads_to_pages_alone(server: Server) -> None:
+async def test_a_link_from_another_site_opens_pages_only(server: Server) -> None:
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     assert (await get(server, link, "/health")).status == 200
     assert (await get(server, link, "/auth/me")).code == "origin_refused"
@@ -81,14 +81,14 @@ async def test_a_link_from_another_site_leads_to_pages_alone(server: Server) -> 
     assert (await get(server, embedded, "/health")).code == "origin_refused"
 
 
-async def test_hosts_may_be_added(dsn: str) -> None:
+async def test_allowed_hosts_can_be_added(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_ALLOWED_HOSTS": "queen, Queen.Example"}) as server:
         for host in ("queen", f"queen:{server.port}", "queen.example", "QUEEN.example."):
             assert (await get(server, {"Host": host}, "/auth/me")).status == 200
         assert (await get(server, {"Host": "other"}, "/auth/me")).code == "origin_refused"
 
 
-async def test_allowed_origins_are_told_so_and_others_are_not(cors: Caller) -> None:
+async def test_only_allowed_origins_get_cors_headers(cors: Caller) -> None:
     for origin in ("https://app.example", "http://localhost:3000"):
         ask = {"Origin": origin, "Access-Control-Request-Method": "POST"}
         asked = await cors.server.request("OPTIONS", "/push", headers=ask)
@@ -112,7 +112,7 @@ async def test_allowed_origins_are_told_so_and_others_are_not(cors: Caller) -> N
         assert "Access-Control-Allow-Origin" not in reply.headers
 
 
-async def test_behind_a_proxy_the_name_that_it_was_called_by_counts(dsn: str) -> None:
+async def test_behind_a_proxy_the_forwarded_host_counts(dsn: str) -> None:
     environment = {**KEYS, "QUEEN_BEHIND_PROXY": "true"}
     async with Server(dsn, environment) as server:
         caller = Caller(server, await make_key(dsn))
@@ -127,12 +127,12 @@ async def test_behind_a_proxy_the_name_that_it_was_called_by_counts(dsn: str) ->
 
 
 def browser(accept: str, **more: str) -> dict[str, str]:
-    """Headers of a request that a page makes over plain HTTP: without Sec-Fetch and Origin."""
+    """Headers of a page's request over plain HTTP: without Sec-Fetch and Origin."""
     agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
     return {"User-Agent": agent, "Accept": accept, "Accept-Language": "en-US,en;q=0.5", **more}
 
 
-async def test_an_image_on_a_page_takes_no_messages(server: Server) -> None:
+async def test_an_image_on_a_page_cannot_take_messages(server: Server) -> None:
     await server.post("/push", {"items": [{"queue": "q", "payload": 1}]})
     for headers in (
         browser("image/avif,image/webp,image/png,*/*;q=0.5"),
@@ -145,14 +145,14 @@ async def test_an_image_on_a_page_takes_no_messages(server: Server) -> None:
         for path in ("/pop/queue/q?autoAck=true", "/pop/queue/q/partition/Default", "/pop?task=t"):
             reply = await get(server, headers, path)
             assert (reply.status, reply.code) == (403, "origin_refused"), (headers, path)
-        # Only what takes messages is refused: the dashboard reads with GET over plain HTTP.
+        # Only pops are rejected: the dashboard reads with GET over plain HTTP.
         assert (await get(server, headers, "/resources/queues")).status == 200
     own = browser("*/*", Origin=server.base_url)
     popped = await server.request("POST", "/pop/queue/q", {}, headers=own)
     assert [each["data"] for each in popped.body["messages"]] == [1]
 
 
-async def test_programs_pop_with_get(server: Server) -> None:
+async def test_programs_can_pop_with_get(server: Server) -> None:
     powershell = "Mozilla/5.0 (Windows NT; Windows NT 10.0; en-US) WindowsPowerShell/5.1"
     for headers in (
         {"User-Agent": "curl/8.5.0", "Accept": "*/*"},
@@ -165,7 +165,7 @@ async def test_programs_pop_with_get(server: Server) -> None:
         assert (await get(server, headers, "/pop/queue/q?autoAck=true")).status == 200, headers
 
 
-async def test_a_browser_with_a_key_pops_with_get(cors: Caller) -> None:
+async def test_a_browser_with_a_key_can_pop_with_get(cors: Caller) -> None:
     await cors.push("q")
     reply = await cors.request("GET", "/pop/queue/q", headers=browser("*/*"))
     assert reply.status == 200

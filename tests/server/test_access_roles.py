@@ -1,4 +1,4 @@
-"""The server runs as a role that can neither change the schema nor what was written down."""
+"""The server's database role can change neither the schema nor the audit log."""
 
 from uuid import uuid4
 
@@ -13,7 +13,7 @@ from tests.support.server import Server
 
 
 async def login(database: Database, dsn: str, role: str) -> str:
-    """The DSN of a fresh user who is a member of a role."""
+    """The DSN of a new user who is a member of a role."""
     name = f"user_{uuid4().hex[:12]}"
     database.execute(f"create role {name} login in role {role}")
     return dsn.replace("//postgres@", f"//{name}@")
@@ -26,7 +26,7 @@ async def refused(dsn: str, statement: str) -> bool:
     except asyncpg.InsufficientPrivilegeError:
         return True
     except asyncpg.PostgresError as error:
-        # Of somebody else's: only owners may.
+        # Only owners may change objects of another role.
         return "must be owner" in str(error) or "permission denied" in str(error)
     finally:
         await connection.close()
@@ -133,24 +133,24 @@ async def roles(dsn: str) -> str:
 
 
 @pytest.mark.parametrize("role", FORBIDDEN)
-async def test_what_a_role_may_not_do_fails(postgres: Database, roles: str, role: str) -> None:
+async def test_a_role_cannot_exceed_its_grants(postgres: Database, roles: str, role: str) -> None:
     dsn = await login(postgres, roles, role)
     allowed = [each for each in FORBIDDEN[role] if not await refused(dsn, each)]
     assert allowed == []
 
 
-async def test_readers_read(postgres: Database, roles: str) -> None:
+async def test_readers_can_read(postgres: Database, roles: str) -> None:
     dsn = await login(postgres, roles, "queen_readonly")
     for statement in ("select * from queen.messages", "select * from queen.audit",
                       "select queen.now()"):  # fmt: skip
         assert not await refused(dsn, statement)
 
 
-async def test_an_application_enqueues_to_the_queues_that_a_function_of_its_owner_names(
+async def test_an_application_enqueues_only_to_queues_that_its_owners_function_allows(
     postgres: Database, roles: str
 ) -> None:
-    """As docs/howto/enqueue-in-sql.md shows it."""
-    shop = await login(postgres, roles, "pg_monitor")  # Any role that has no right here.
+    """The setup of docs/howto/enqueue-in-sql.md."""
+    shop = await login(postgres, roles, "pg_monitor")  # A role without any grants.
     name = shop.split("//")[1].split("@")[0]
     connection = await asyncpg.connect(roles)
     await connection.execute(
@@ -174,14 +174,14 @@ async def test_an_application_enqueues_to_the_queues_that_a_function_of_its_owne
         await connection.close()
 
 
-async def test_retention_removes(postgres: Database, roles: str) -> None:
+async def test_the_retention_role_can_delete(postgres: Database, roles: str) -> None:
     dsn = await login(postgres, roles, "queen_retention")
     for statement in ("select queen.erase(10)", "delete from queen.segments",
                       "truncate queen.dedup_0"):  # fmt: skip
         assert not await refused(dsn, statement)
 
 
-async def test_roles_may_be_made_again_and_by_whoever_may_make_roles(
+async def test_roles_can_be_recreated_by_any_user_with_createrole(
     postgres: Database, roles: str
 ) -> None:
     await make_roles(roles)
@@ -190,9 +190,7 @@ async def test_roles_may_be_made_again_and_by_whoever_may_make_roles(
         await make_roles(dsn)
 
 
-async def test_an_owner_migrates_and_what_it_makes_is_the_owners(
-    postgres: Database, roles: str
-) -> None:
+async def test_an_owner_migrates_and_owns_the_new_objects(postgres: Database, roles: str) -> None:
     connection = await asyncpg.connect(roles)
     await connection.execute("delete from queen.migrations where name = 'functions'")
     await connection.execute("drop function queen.audit(text, text, text, text)")
@@ -221,7 +219,7 @@ async def test_an_owner_migrates_and_what_it_makes_is_the_owners(
     assert may
 
 
-async def test_a_server_runs_as_the_app(postgres: Database, roles: str) -> None:
+async def test_a_server_runs_as_the_app_role(postgres: Database, roles: str) -> None:
     key = await make_key(roles)
     dsn = await login(postgres, roles, "queen_app")
     async with Server(dsn, {**KEYS, "QUEEN_AUTO_MIGRATE": "false"}) as server:
@@ -245,7 +243,7 @@ async def test_a_server_runs_as_the_app(postgres: Database, roles: str) -> None:
         assert (await limited.get("/auth/me")).status == 200
 
 
-async def test_a_server_of_the_app_says_so_when_it_would_have_to_migrate(
+async def test_a_server_with_the_app_role_reports_missing_migrations(
     postgres: Database, roles: str
 ) -> None:
     connection = await asyncpg.connect(roles)

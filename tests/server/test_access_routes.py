@@ -1,4 +1,4 @@
-"""Every route, also those to come, asks who calls and what for."""
+"""Every route, including future ones, checks the caller and its permission."""
 
 import re
 from collections.abc import AsyncIterator
@@ -26,23 +26,23 @@ def path_of(route: Route, queue: str = "q") -> str:
     return re.sub(r"\{\w+\}", "x", path)
 
 
-def test_only_what_the_contract_calls_public_is() -> None:
+def test_only_the_documented_routes_are_public() -> None:
     assert {route.path for route in ROUTES if route.is_public} == PUBLIC
 
 
-def test_a_route_that_changes_something_says_which_permission_it_needs() -> None:
+def test_each_route_that_changes_something_names_its_permission() -> None:
     silent = [route.path for route in PRIVATE if route.permission is None and route.method != "GET"]
-    # Each operation of a transaction needs its own.
+    # Each operation of a transaction needs its own permission.
     assert silent == ["/api/v1/transaction"]
 
 
-async def test_no_private_route_answers_a_stranger(server: Server) -> None:
+async def test_private_routes_reject_anonymous_callers(server: Server) -> None:
     for route in PRIVATE:
         reply = await server.request(route.method, path_of(route), {})
         assert (reply.status, reply.code) == (401, "unauthorized"), route.path
 
 
-async def test_no_private_route_answers_a_page_of_another_site(dsn: str, server: Server) -> None:
+async def test_private_routes_reject_pages_of_other_sites(dsn: str, server: Server) -> None:
     caller = Caller(server, await make_key(dsn))
     foreign = {"Origin": "https://evil.example"}
     for route in PRIVATE:
@@ -51,7 +51,7 @@ async def test_no_private_route_answers_a_page_of_another_site(dsn: str, server:
 
 
 @pytest.mark.parametrize("permission", [each.value for each in Permission])
-async def test_without_the_permission_of_a_route_all_others_do_not_help(
+async def test_all_other_permissions_dont_replace_the_routes_own(
     dsn: str, server: Server, permission: str
 ) -> None:
     others = [each.value for each in Permission if each != permission]
@@ -62,7 +62,7 @@ async def test_without_the_permission_of_a_route_all_others_do_not_help(
             assert (reply.status, reply.code) == (403, "forbidden"), route.path
 
 
-async def test_a_queue_outside_is_refused_by_every_route_that_names_one(
+async def test_routes_that_name_a_queue_reject_queues_out_of_scope(
     dsn: str, server: Server
 ) -> None:
     admin = Caller(server, await make_key(dsn))
@@ -74,7 +74,7 @@ async def test_a_queue_outside_is_refused_by_every_route_that_names_one(
         for queue in ("theirs", "nobodys"):
             body: dict[str, str] | None = None if route.method == "GET" else {}
             reply = await tenant.request(route.method, path_of(route, queue), body)
-            # A body that lacks something may be refused first, the same for both.
+            # An incomplete body may be rejected first, equally for both.
             assert (reply.status, reply.code) in {(403, "forbidden"), (400, "bad_request")}, (
                 route.path,
                 reply,

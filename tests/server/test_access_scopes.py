@@ -1,4 +1,4 @@
-"""Outside its scopes a caller is refused, whether what it names exists or not."""
+"""Calls out of scope are rejected, whether the named object exists or not."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -23,7 +23,7 @@ async def admin(dsn: str, server: Server) -> Caller:
 
 @pytest.fixture
 async def shop(dsn: str, server: Server) -> Caller:
-    """May do all, with the queues of the shop."""
+    """A caller with all permissions on the queues of the shop."""
     return Caller(server, await make_key(dsn, scopes=[{"queue": "shop.*"}]))
 
 
@@ -36,7 +36,7 @@ async def pop(caller: Caller, queue: str) -> dict[str, Any]:
     return message
 
 
-async def test_a_caller_does_all_in_its_scope(shop: Caller) -> None:
+async def test_a_caller_may_do_everything_in_its_scope(shop: Caller) -> None:
     assert (await shop.push("shop.a")).status == 201
     assert (await shop.post("/configure", {"queue": "shop.a"})).status == 200
     message = await pop(shop, "shop.a")
@@ -54,7 +54,9 @@ async def test_a_caller_does_all_in_its_scope(shop: Caller) -> None:
     assert (await shop.post(f"/lease/{message['leaseId']}/release")).status == 200
 
 
-async def test_a_push_outside_is_refused_whole(admin: Caller, shop: Caller) -> None:
+async def test_a_push_with_one_item_out_of_scope_is_rejected_completely(
+    admin: Caller, shop: Caller
+) -> None:
     await admin.push("secret")
     for queue in ("secret", "there is none", "shop", "xshop.a"):
         assert is_refused(await shop.push(queue))
@@ -66,7 +68,7 @@ async def test_a_push_outside_is_refused_whole(admin: Caller, shop: Caller) -> N
     )
 
 
-async def test_a_refusal_says_the_same_of_what_exists_and_what_does_not(
+async def test_a_rejection_doesnt_reveal_whether_the_object_exists(
     admin: Caller, shop: Caller
 ) -> None:
     await admin.push("secret")
@@ -78,7 +80,9 @@ async def test_a_refusal_says_the_same_of_what_exists_and_what_does_not(
     assert there == absent
 
 
-async def test_pops_and_configuration_outside_are_refused(admin: Caller, shop: Caller) -> None:
+async def test_pops_and_configuration_out_of_scope_are_rejected(
+    admin: Caller, shop: Caller
+) -> None:
     await admin.post("/configure", {"queue": "secret", "namespace": "n", "task": "t"})
     for path in ("/pop/queue/secret", "/pop/queue/none", "/pop/queue/secret/partition/p"):
         assert is_refused(await shop.get(path))
@@ -88,7 +92,7 @@ async def test_pops_and_configuration_outside_are_refused(admin: Caller, shop: C
         assert is_refused(await shop.post("/configure", {"queue": queue}))
 
 
-async def test_a_message_of_another_cannot_be_settled_by_any_name(
+async def test_a_message_out_of_scope_cannot_be_acknowledged_by_any_reference(
     admin: Caller, shop: Caller
 ) -> None:
     await admin.post("/push", {"items": [{"queue": "secret", "payload": 1, "transactionId": "t1"}]})
@@ -128,15 +132,15 @@ async def test_a_message_of_another_cannot_be_settled_by_any_name(
     assert is_refused(
         await shop.post("/transaction", {"operations": [push], "requiredLeases": [lease]})
     )
-    # A lease of another with a message of one's own is no lease of it.
+    # Another tenant's lease together with an own message isn't a valid lease.
     mixed = {"id": own["id"], "leaseId": lease}
     assert (await shop.post("/ack", mixed)).code == "lease_lost"
-    # Nothing of all this was applied.
+    # The rejected calls changed nothing.
     assert (await admin.post("/ack", {"id": id_, "leaseId": lease})).body["success"]
     assert (await shop.post("/ack", {"id": own["id"], "leaseId": own["leaseId"]})).body["success"]
 
 
-async def test_a_lost_lease_of_ones_own_is_told_as_such(shop: Caller) -> None:
+async def test_a_lost_lease_in_scope_is_reported_as_lost(shop: Caller) -> None:
     await shop.push("shop.a")
     message = await pop(shop, "shop.a")
     assert (await shop.post(f"/lease/{message['leaseId']}/release")).status == 200
@@ -145,7 +149,7 @@ async def test_a_lost_lease_of_ones_own_is_told_as_such(shop: Caller) -> None:
     assert (await shop.post(f"/lease/{message['leaseId']}/extend")).code == "lease_lost"
 
 
-async def test_an_id_never_settles_a_message_that_has_it_as_transaction_id(
+async def test_an_id_never_acknowledges_a_message_with_that_transaction_id(
     admin: Caller, shop: Caller
 ) -> None:
     await shop.push("shop.a")
@@ -159,9 +163,7 @@ async def test_an_id_never_settles_a_message_that_has_it_as_transaction_id(
     assert (await admin.post("/ack", {"id": theirs["id"]})).body["success"]
 
 
-async def test_a_namespace_is_a_scope_of_its_queues(
-    dsn: str, server: Server, admin: Caller
-) -> None:
+async def test_a_namespace_scope_covers_its_queues(dsn: str, server: Server, admin: Caller) -> None:
     tenant = Caller(server, await make_key(dsn, scopes=[{"namespace": "eu-*"}]))
     made = await tenant.post("/configure", {"queue": "q", "namespace": "eu-1"})
     assert made.status == 200
@@ -169,7 +171,7 @@ async def test_a_namespace_is_a_scope_of_its_queues(
     assert (await tenant.post("/pop", {"namespace": "eu-1"})).status == 200
     assert is_refused(await tenant.post("/pop", {"namespace": "us-1"}))
     assert is_refused(await tenant.post("/pop", {"task": "t"}))
-    # What has no namespace, or another, is not the tenant's, and cannot be made so.
+    # The tenant can neither use nor adopt queues without a namespace or in another one.
     await admin.post("/configure", {"queue": "other", "namespace": "us-1"})
     assert is_refused(await tenant.push("other"))
     assert is_refused(await tenant.push("new"))
@@ -177,7 +179,7 @@ async def test_a_namespace_is_a_scope_of_its_queues(
     assert is_refused(await tenant.post("/configure", {"queue": "new", "namespace": "us-1"}))
     assert is_refused(await tenant.post("/configure", {"queue": "other", "namespace": "eu-1"}))
     assert is_refused(await tenant.post("/configure", {"queue": "q", "namespace": "us-1"}))
-    # Moved away by somebody else, it is lost to the tenant.
+    # If another caller moves the queue to another namespace, the tenant loses access.
     await admin.post("/configure", {"queue": "q", "namespace": "us-1"})
     assert is_refused(await tenant.push("q"))
 
@@ -200,7 +202,7 @@ CALLS: dict[str, tuple[str, Any]] = {
         ("write-only", {"produce"}),
     ],
 )
-async def test_a_role_allows_what_the_contract_says(
+async def test_a_role_has_the_documented_permissions(
     dsn: str, server: Server, admin: Caller, role: str, allowed: set[str]
 ) -> None:
     await admin.push("q")
@@ -210,7 +212,7 @@ async def test_a_role_allows_what_the_contract_says(
     assert all(is_refused(replies[name]) for name in CALLS if name not in allowed)
 
 
-async def test_each_permission_stands_alone(dsn: str, server: Server, admin: Caller) -> None:
+async def test_each_permission_is_independent(dsn: str, server: Server, admin: Caller) -> None:
     await admin.push("q")
     for permission, (path, body) in CALLS.items():
         caller = Caller(server, await make_key(dsn, permissions=[permission]))
@@ -219,7 +221,9 @@ async def test_each_permission_stands_alone(dsn: str, server: Server, admin: Cal
         assert all([is_refused(await caller.post(path, body)) for path, body in others])
 
 
-async def test_a_transaction_needs_what_its_operations_need(dsn: str, server: Server) -> None:
+async def test_a_transaction_needs_the_permissions_of_its_operations(
+    dsn: str, server: Server
+) -> None:
     producer = Caller(server, await make_key(dsn, permissions=["produce"]))
     consumer = Caller(server, await make_key(dsn, permissions=["consume"]))
     push = {"type": "push", "items": [{"queue": "q", "payload": 1}]}
@@ -231,15 +235,15 @@ async def test_a_transaction_needs_what_its_operations_need(dsn: str, server: Se
     assert (await consumer.post("/transaction", {"operations": [ack]})).status == 200
 
 
-async def test_a_scope_of_queues_alone_names_no_namespace(
+async def test_a_scope_of_queues_cannot_set_a_namespace(
     dsn: str, server: Server, admin: Caller, shop: Caller
 ) -> None:
     await admin.post("/configure", {"queue": "shop.a", "namespace": "shop"})
-    # Whoever pops by a namespace must not be given what strangers put there.
+    # Consumers of a namespace must not receive messages of other tenants.
     for queue in ("shop.a", "shop.new"):
         moved = await shop.post("/configure", {"queue": queue, "namespace": "foreign"})
         assert is_refused(moved)
-    # Where it is already, it may be said to be.
+    # A request may repeat the queue's current namespace.
     assert (await shop.post("/configure", {"queue": "shop.a", "namespace": "shop"})).status == 200
 
     both = [{"queue": "shop.*"}, {"namespace": "mine*"}]

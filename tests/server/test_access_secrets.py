@@ -1,4 +1,4 @@
-"""Secrets are in no answer, log, argument or table."""
+"""Secrets appear in no response, log, argument or table."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ SECRET = f"{CANARY}-secret-of-more-than-thirty-two-bytes"
 
 @pytest.fixture
 def environment(dsn: str) -> dict[str, str]:
-    # PostgreSQL trusts its socket and ignores the password, which is sent all the same.
+    # PostgreSQL trusts its socket and ignores the password, but the server still sends it.
     return {
         "DATABASE_URL": dsn.replace("//postgres@", f"//postgres:{PASSWORD}@"),
         "PG_PASSWORD": PASSWORD,
@@ -42,7 +42,7 @@ async def server(dsn: str, environment: dict[str, str]) -> AsyncIterator[Server]
         yield server
 
 
-async def test_no_secret_is_told(
+async def test_no_secret_is_revealed(
     dsn: str, server: Server, environment: dict[str, str], tmp_path: Path
 ) -> None:
     key = await make_key(dsn)
@@ -86,8 +86,8 @@ async def test_no_secret_is_told(
     assert "JWT_SECRET=****" in config
 
 
-async def test_a_dump_of_the_database_holds_no_key_that_works(dsn: str, server: Server) -> None:
-    """What is stored of a key, sent as a key, is refused."""
+async def test_a_database_dump_contains_no_working_key(dsn: str, server: Server) -> None:
+    """The stored form of a key is rejected as a key."""
     await make_key(dsn)
     connection = await asyncpg.connect(dsn)
     rows = await connection.fetch("select id, encode(digest, 'hex') as digest from queen.keys")
@@ -97,7 +97,7 @@ async def test_a_dump_of_the_database_holds_no_key_that_works(dsn: str, server: 
             assert (await Caller(server, text).get("/auth/me")).status == 401
 
 
-async def test_a_server_without_its_database_says_so_without_the_password(
+async def test_without_its_database_a_server_fails_without_showing_the_password(
     postgres: Database,
 ) -> None:
     dsn = postgres.dsn("none").replace("//postgres@", f"//postgres:{PASSWORD}@")

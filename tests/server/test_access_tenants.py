@@ -1,4 +1,4 @@
-"""Two tenants on one server: neither sees, counts or touches what is the other's."""
+"""Two tenants on one server: neither sees, counts or changes objects of the other."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -31,7 +31,7 @@ def is_refused(reply: Reply) -> bool:
 
 
 async def dead_letter(caller: Caller, queue: str) -> dict[str, Any]:
-    """A message of the caller's that gave up, in a group of the same name everywhere."""
+    """A dead letter of the caller, in a group that every tenant has."""
     await caller.push(queue, {"secret": queue})
     popped = await caller.get(f"/pop/queue/{queue}", consumerGroup="g")
     (message,) = popped.body["messages"]
@@ -40,7 +40,7 @@ async def dead_letter(caller: Caller, queue: str) -> dict[str, Any]:
     return message
 
 
-async def test_ids_of_another_and_of_nobody_are_refused_alike(theirs: Caller, ours: Caller) -> None:
+async def test_foreign_and_unknown_ids_are_rejected_alike(theirs: Caller, ours: Caller) -> None:
     message = await dead_letter(theirs, "theirs.a")
     (letter,) = (await theirs.get("/dlq")).body["messages"]
     purge = await theirs.post("/resources/queues/theirs.a/purge", {"scope": "all"})
@@ -69,7 +69,7 @@ async def test_ids_of_another_and_of_nobody_are_refused_alike(theirs: Caller, ou
     assert (await theirs.get(f"/dlq/{letter['id']}")).status == 200
 
 
-async def test_no_list_names_what_is_anothers(theirs: Caller, ours: Caller) -> None:
+async def test_lists_never_name_objects_of_others(theirs: Caller, ours: Caller) -> None:
     await dead_letter(theirs, "theirs.a")
     await dead_letter(ours, "ours.a")
     await theirs.post(
@@ -95,20 +95,20 @@ async def test_no_list_names_what_is_anothers(theirs: Caller, ours: Caller) -> N
             assert is_refused(await ours.get(path, queue=queue)), path
 
 
-async def test_ones_own_worst_is_told_however_bad_others_are(theirs: Caller, ours: Caller) -> None:
+async def test_the_worst_queues_are_the_callers_own(theirs: Caller, ours: Caller) -> None:
     for _ in range(3):
         await dead_letter(theirs, "theirs.a")
     await dead_letter(ours, "ours.a")
 
-    async def is_told() -> bool:
+    async def is_listed() -> bool:
         body = (await ours.get("/resources/overview", worst=1)).body
         assert "theirs" not in str(body)
         return [each["name"] for each in body["worst"]] == ["ours.a"]
 
-    await until(is_told)
+    await until(is_listed)
 
 
-async def test_a_group_is_deleted_in_ones_own_queues_alone(theirs: Caller, ours: Caller) -> None:
+async def test_a_group_is_deleted_only_in_the_callers_queues(theirs: Caller, ours: Caller) -> None:
     await dead_letter(theirs, "theirs.a")
     await dead_letter(ours, "ours.a")
     assert (await ours.delete("/consumer-groups/g")).body["queues"] == ["ours.a"]
@@ -117,7 +117,9 @@ async def test_a_group_is_deleted_in_ones_own_queues_alone(theirs: Caller, ours:
     assert "theirs.a" in str(groups)
 
 
-async def test_dead_letters_move_into_ones_own_queues_alone(theirs: Caller, ours: Caller) -> None:
+async def test_dead_letters_move_only_between_the_callers_queues(
+    theirs: Caller, ours: Caller
+) -> None:
     await dead_letter(ours, "ours.a")
     await theirs.push("theirs.a")
     to = {"filter": {"queue": "ours.a"}, "destination": {"queue": "theirs.a", "partition": "p"}}
@@ -126,13 +128,13 @@ async def test_dead_letters_move_into_ones_own_queues_alone(theirs: Caller, ours
     assert is_refused(await ours.post("/dlq/redrive", foreign))
 
 
-async def test_what_is_of_the_whole_server_is_not_for_a_tenant(ours: Caller) -> None:
+async def test_server_wide_routes_are_closed_to_tenants(ours: Caller) -> None:
     for path in ("instances", "config", "migrations", "tables", "maintenance"):
         assert is_refused(await ours.get(f"/system/{path}"))
     assert is_refused(await ours.post("/system/maintenance", {"enabled": True}))
 
 
-async def test_a_look_at_payloads_is_written_down(dsn: str, theirs: Caller) -> None:
+async def test_payload_reads_are_audited(dsn: str, theirs: Caller) -> None:
     message = await dead_letter(theirs, "theirs.a")
     (letter,) = (await theirs.get("/dlq")).body["messages"]
     await theirs.get(f"/dlq/{letter['id']}")

@@ -1,4 +1,4 @@
-"""Acknowledgments over HTTP: each status, each refusal, with a lease and without."""
+"""Acknowledgments over HTTP: each status and each rejection, with and without a lease."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ ANSWER = {"transactionId", "success", "noop", "dlq", "leaseReleased", "retryAt"}
 
 
 @pytest.mark.parametrize("status", ["completed", "success", "acked", "ok", None])
-async def test_words_for_completed(shared: Server, status: str | None) -> None:
+async def test_synonyms_of_completed(shared: Server, status: str | None) -> None:
     queue = a_queue()
     await push(shared, queue, 1, 2)
     message = await pop_one(shared, queue)
@@ -54,7 +54,7 @@ async def test_an_unknown_status_changes_nothing(shared: Server) -> None:
     assert (await settle(shared, first))["noop"] is False
 
 
-async def test_the_id_may_stand_in_place_of_the_transaction_id(shared: Server) -> None:
+async def test_the_id_works_in_place_of_the_transaction_id(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1, transactionId="t1")
     message = await pop_one(shared, queue)
@@ -66,7 +66,7 @@ async def test_the_id_may_stand_in_place_of_the_transaction_id(shared: Server) -
         message = await pop_one(shared, queue)
 
 
-async def test_an_acknowledgment_needs_a_message(shared: Server) -> None:
+async def test_an_acknowledgment_needs_a_message_reference(shared: Server) -> None:
     for body in ({}, {"status": "completed"}, {"transactionId": ""}):
         reply = await shared.post("/ack", body)
         assert (reply.status, reply.code) == (400, "bad_request")
@@ -85,7 +85,7 @@ async def test_an_acknowledgment_needs_a_message(shared: Server) -> None:
         ("/ack/batch", {"acknowledgments": {"transactionId": "t"}}),
     ],
 )
-async def test_a_malformed_acknowledgment_is_refused(
+async def test_a_malformed_acknowledgment_is_rejected(
     shared: Server, path: str, body: dict[str, Any]
 ) -> None:
     reply = await shared.post(path, body)
@@ -93,7 +93,7 @@ async def test_a_malformed_acknowledgment_is_refused(
     assert (reply.status, reply.code, reply.body["applied"]) == (400, "bad_request", False)
 
 
-async def test_messages_are_settled_in_any_order_inside_a_delivery(shared: Server) -> None:
+async def test_messages_of_a_delivery_are_acknowledged_in_any_order(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1, 2, 3)
     messages = await pop(shared, queue, batch=3)
@@ -104,7 +104,7 @@ async def test_messages_are_settled_in_any_order_inside_a_delivery(shared: Serve
     assert await pop(shared, queue) == []
 
 
-async def test_failed_on_an_ordered_queue_ends_the_delivery(dsn: str, clock: Clock) -> None:
+async def test_a_failure_in_an_ordered_queue_ends_the_delivery(dsn: str, clock: Clock) -> None:
     async with Server(dsn) as server:
         await push(server, "q", 1, 2, 3)
         one, two, _ = await pop(server, "q", batch=3)
@@ -116,14 +116,16 @@ async def test_failed_on_an_ordered_queue_ends_the_delivery(dsn: str, clock: Clo
         assert answer["retryAt"]
         assert await pop(server, "q") == []
         await clock.advance(seconds=5)
-        # First and alone.
+        # The failed message is delivered first, without the others.
         again = await pop(server, "q", batch=3)
         assert [(each["data"], each["attempt"]) for each in again] == [(2, 2)]
         await settle(server, again[0])
         assert [(each["data"], each["attempt"]) for each in await pop(server, "q")] == [(3, 1)]
 
 
-async def test_failed_on_an_unordered_queue_takes_one_message_alone(dsn: str, clock: Clock) -> None:
+async def test_a_failure_in_an_unordered_queue_affects_one_message_only(
+    dsn: str, clock: Clock
+) -> None:
     async with Server(dsn) as server:
         await configure(server, "q", ordered=False)
         await push(server, "q", 1, 2, 3)
@@ -140,7 +142,7 @@ async def test_failed_on_an_unordered_queue_takes_one_message_alone(dsn: str, cl
         ]
 
 
-async def test_retry_comes_again_at_once_and_uncounted(shared: Server) -> None:
+async def test_status_retry_redelivers_immediately_without_counting(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1)
     for _ in range(6):
@@ -149,7 +151,7 @@ async def test_retry_comes_again_at_once_and_uncounted(shared: Server) -> None:
         await settle(shared, message, status="retry")
 
 
-async def test_a_delay_of_ones_own_replaces_the_backoff(dsn: str, clock: Clock) -> None:
+async def test_an_explicit_delay_replaces_the_backoff(dsn: str, clock: Clock) -> None:
     async with Server(dsn) as server:
         for status in ("failed", "retry"):
             await push(server, status, 1)
@@ -161,7 +163,9 @@ async def test_a_delay_of_ones_own_replaces_the_backoff(dsn: str, clock: Clock) 
             assert len(await pop(server, status)) == 1
 
 
-async def test_dlq_gives_up_at_once_and_the_delivery_goes_on(shared: Server) -> None:
+async def test_status_dlq_dead_letters_one_message_and_the_delivery_continues(
+    shared: Server,
+) -> None:
     queue = a_queue()
     await push(shared, queue, 1, 2)
     one, two = await pop(shared, queue, batch=2)
@@ -173,7 +177,7 @@ async def test_dlq_gives_up_at_once_and_the_delivery_goes_on(shared: Server) -> 
     assert await pop(shared, queue) == []
 
 
-async def test_a_message_has_one_attempt_and_its_retries(dsn: str, clock: Clock) -> None:
+async def test_a_message_has_one_attempt_plus_its_retries(dsn: str, clock: Clock) -> None:
     async with Server(dsn) as server:
         await configure(server, "q", retryLimit=2)
         await push(server, "q", 1)
@@ -188,7 +192,7 @@ async def test_a_message_has_one_attempt_and_its_retries(dsn: str, clock: Clock)
         assert await pop(server, "q") == []
 
 
-async def test_several_failures_of_one_call_count_the_lowest(dsn: str, clock: Clock) -> None:
+async def test_the_lowest_of_several_failures_in_one_call_counts(dsn: str, clock: Clock) -> None:
     async with Server(dsn) as server:
         await push(server, "q", 1, 2, 3, 4)
         one, two, three, four = await pop(server, "q", batch=4)
@@ -204,7 +208,7 @@ async def test_several_failures_of_one_call_count_the_lowest(dsn: str, clock: Cl
         assert [(e["data"], e["attempt"]) for e in await pop(server, "q", batch=4)] == [(3, 1)]
 
 
-async def test_a_batch_answers_each_with_its_index(shared: Server) -> None:
+async def test_a_batch_returns_a_result_per_index(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1, 2)
     one, two = await pop(shared, queue, batch=2)
@@ -218,11 +222,11 @@ async def test_a_batch_answers_each_with_its_index(shared: Server) -> None:
     assert (first["index"], first["success"]) == (0, True)
     assert (second["index"], second["success"], second["code"]) == (1, False, "lease_lost")
     assert second["error"]
-    # What was refused is still out, what was accepted is done.
+    # Rejected messages are still leased, accepted ones are settled.
     assert (await settle(shared, two))["leaseReleased"] is True
 
 
-async def test_a_batch_of_a_whole_delivery_releases_it(shared: Server) -> None:
+async def test_a_batch_with_the_whole_delivery_releases_it(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, *range(100))
     messages = await pop(shared, queue, batch=100, consumerGroup="g")
@@ -246,7 +250,7 @@ async def test_the_same_message_twice_is_a_bad_request(shared: Server) -> None:
     assert (await settle(shared, message))["noop"] is False
 
 
-async def test_so_many_acknowledgments_fit_a_call(dsn: str) -> None:
+async def test_the_number_of_acknowledgments_per_call_is_limited(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_MAX_ITEMS": "2"}) as server:
         acks = [{"transactionId": f"t{n}"} for n in range(3)]
 
@@ -269,9 +273,7 @@ async def test_an_old_lease_is_lost_and_changes_nothing(dsn: str, clock: Clock) 
         assert (await settle(server, new))["leaseReleased"] is True
 
 
-async def test_a_lost_lease_says_when_the_group_is_done_with_the_message(
-    dsn: str, clock: Clock
-) -> None:
+async def test_a_lost_lease_shows_whether_the_message_is_settled(dsn: str, clock: Clock) -> None:
     async with Server(dsn) as server:
         await push(server, "q", 1)
         await push(server, "q", 2, partition="other")
@@ -293,7 +295,7 @@ async def test_a_lost_lease_says_when_the_group_is_done_with_the_message(
         assert [each.get("settled") for each in batch.body["results"]] == [None, True]
 
 
-async def test_late_but_not_redelivered_is_in_time(dsn: str, clock: Clock) -> None:
+async def test_a_late_ack_counts_if_the_message_was_not_redelivered(dsn: str, clock: Clock) -> None:
     async with Server(dsn) as server:
         await push(server, "q", 1)
         message = await pop_one(server, "q", leaseSeconds=10)
@@ -304,7 +306,7 @@ async def test_late_but_not_redelivered_is_in_time(dsn: str, clock: Clock) -> No
 
 
 @pytest.mark.parametrize("lease", ["", "nonsense", "0.1.zz", f"0.{2**70}.{'0' * 32}", "ä"])
-async def test_what_was_never_a_lease_is_lost(shared: Server, lease: str) -> None:
+async def test_an_unknown_lease_is_lost(shared: Server, lease: str) -> None:
     queue = a_queue()
     await push(shared, queue, 1)
     message = await pop_one(shared, queue)
@@ -314,13 +316,13 @@ async def test_what_was_never_a_lease_is_lost(shared: Server, lease: str) -> Non
     assert (reply.status, reply.code) == (409, "lease_lost")
 
 
-async def test_without_a_lease_the_message_must_be_out(shared: Server) -> None:
+async def test_without_a_lease_the_message_must_be_leased(shared: Server) -> None:
     queue = a_queue()
     (pushed,) = await push(shared, queue, 1)
     await _settle_twice(shared, queue, pushed)
 
 
-async def test_a_key_of_ones_own_is_known_after_it_was_settled(shared: Server) -> None:
+async def test_an_explicit_transaction_id_is_known_after_its_ack(shared: Server) -> None:
     queue = a_queue()
     (pushed,) = await push(shared, queue, 1, transactionId=queue)
     await _settle_twice(shared, queue, pushed)
@@ -342,7 +344,7 @@ async def _settle_twice(server: Server, queue: str, pushed: dict[str, Any]) -> N
     assert (other.status, other.code, other.body["applied"]) == (409, "already_settled", False)
 
 
-async def test_a_transaction_id_alone_is_resolved_among_what_is_out(shared: Server) -> None:
+async def test_a_transaction_id_is_resolved_among_leased_messages(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1, transactionId=queue, partition="a")
     await pop_one(shared, queue)
@@ -352,7 +354,7 @@ async def test_a_transaction_id_alone_is_resolved_among_what_is_out(shared: Serv
     assert (reply.status, reply.body["leaseReleased"]) == (200, True)
 
 
-async def test_a_transaction_id_alone_is_known_after_it_was_settled(shared: Server) -> None:
+async def test_a_transaction_id_is_known_after_its_ack(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1, transactionId=queue, partition="a")
     await settle(shared, await pop_one(shared, queue))
@@ -380,7 +382,7 @@ async def test_two_matches_are_ambiguous(shared: Server) -> None:
         assert (await shared.post("/ack", named)).status == 200
 
 
-async def test_an_ack_is_for_its_group(shared: Server) -> None:
+async def test_an_ack_applies_to_its_group_only(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1, transactionId=queue)
     await pop_one(shared, queue, consumerGroup="g")
@@ -392,7 +394,7 @@ async def test_an_ack_is_for_its_group(shared: Server) -> None:
     assert own.status == 200
 
 
-async def test_a_server_may_insist_on_leases(dsn: str) -> None:
+async def test_a_server_can_require_leases(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_REQUIRE_LEASE": "true"}) as server:
         await push(server, "q", 1)
         message = await pop_one(server, "q")

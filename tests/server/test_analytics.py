@@ -1,4 +1,4 @@
-"""Figures over time, from what every process counted and one sampled."""
+"""Analytics over time, from the counters of every process and the samples of one."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -33,14 +33,14 @@ async def consume(server: Server, queue: str, count: int, **parameters: str) -> 
 
 
 async def total(server: Server, metric: str, **parameters: Any) -> Any:  # noqa: ANN401 - of JSON
-    """The sum of a series, or None when it has nothing at all."""
+    """The sum of a series, or None if it is empty."""
     reply = await server.get("/analytics/series", metric=metric, **parameters)
     assert reply.status == 200, reply.body
     known = [p[metric] for p in reply.body["series"] if p[metric] is not None]
     return sum(known) if known else None
 
 
-async def test_what_was_counted_is_there_after_a_few_seconds(fast: Server) -> None:
+async def test_counts_appear_after_a_few_seconds(fast: Server) -> None:
     await push(fast, "orders", 7)
     await consume(fast, "orders", 5)
 
@@ -77,7 +77,7 @@ async def test_depth_lag_and_age_are_sampled(fast: Server) -> None:
     assert [p["depth"] for p in reply.body["series"] if p["depth"] is not None] == [4]
 
 
-async def test_a_time_without_a_record_is_null_and_not_zero(server: Server, clock: Clock) -> None:
+async def test_a_time_without_records_is_null_instead_of_zero(server: Server, clock: Clock) -> None:
     await push(server, "orders")
     reply = await server.get(
         "/analytics/series",
@@ -96,7 +96,7 @@ async def test_a_time_without_a_record_is_null_and_not_zero(server: Server, cloc
     }
 
 
-async def test_minutes_are_told_apart_and_buckets_add_them_up(dsn: str, clock: Clock) -> None:
+async def test_minutes_are_separate_and_larger_buckets_sum_them(dsn: str, clock: Clock) -> None:
     async with Server(dsn, FAST) as server:
 
         async def has(count: int) -> None:
@@ -108,7 +108,7 @@ async def test_minutes_are_told_apart_and_buckets_add_them_up(dsn: str, clock: C
         await push(server, "orders", 1)
         await has(1)
         await clock.advance(seconds=60)
-        # The process hears the database's clock with the next thing that it stores.
+        # The process learns the database's time with its next write.
         await push(server, "orders", 2)
         await has(3)
         await push(server, "orders", 4)
@@ -122,7 +122,7 @@ async def test_minutes_are_told_apart_and_buckets_add_them_up(dsn: str, clock: C
     assert sum(p["pushed"] or 0 for p in coarse.body["series"]) == 7
 
 
-async def test_two_processes_are_one_in_a_series(dsn: str) -> None:
+async def test_two_processes_are_summed_in_a_series(dsn: str) -> None:
     async with Server(dsn, FAST) as one, Server(dsn, FAST) as two:
         await push(one, "orders", 3)
         await push(two, "orders", 4)
@@ -133,7 +133,7 @@ async def test_two_processes_are_one_in_a_series(dsn: str) -> None:
         await until(is_summed)
 
 
-async def test_a_process_that_stops_leaves_nothing_uncounted(dsn: str) -> None:
+async def test_a_stopping_process_flushes_its_counters(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_COUNTERS_FLUSH_SECONDS": "3600"}) as server:
         await push(server, "orders", 3)
         await server.stop()
@@ -142,7 +142,7 @@ async def test_a_process_that_stops_leaves_nothing_uncounted(dsn: str) -> None:
         assert await total(server, "pushed", queue="orders") == 3
 
 
-async def test_a_namespace_is_the_sum_of_its_queues(fast: Server) -> None:
+async def test_a_namespace_sums_its_queues(fast: Server) -> None:
     for queue in ("orders", "invoices"):
         await fast.post("/configure", {"queue": queue, "namespace": "shop"})
         await push(fast, queue, 2)
@@ -159,7 +159,7 @@ async def test_a_namespace_is_the_sum_of_its_queues(fast: Server) -> None:
     assert flow.body["perSecond"]["pushed"] > 0
 
 
-async def test_queues_come_in_pages(fast: Server) -> None:
+async def test_queues_are_listed_in_pages(fast: Server) -> None:
     for n in range(5):
         await push(fast, f"q{n}")
     names: list[str] = []
@@ -180,7 +180,7 @@ async def test_a_cursor_of_another_list_is_rejected(fast: Server) -> None:
         assert (reply.status, reply.code) == (400, "bad_request"), cursor
 
 
-async def test_a_group_has_a_series_of_its_own(fast: Server) -> None:
+async def test_a_group_has_its_own_series(fast: Server) -> None:
     await push(fast, "orders", 2)
     await consume(fast, "orders", 2, consumerGroup="audit")
     await consume(fast, "orders", 1, consumerGroup="billing")
@@ -224,7 +224,7 @@ async def test_ranges_and_buckets_are_bounded(server: Server, parameters: dict[s
     assert (reply.status, reply.code) == (400, "bad_request")
 
 
-async def test_more_buckets_than_anybody_can_see_are_refused(server: Server) -> None:
+async def test_too_many_buckets_are_rejected(server: Server) -> None:
     reply = await server.get(
         "/analytics/series",
         metric="pushed",
@@ -235,5 +235,5 @@ async def test_more_buckets_than_anybody_can_see_are_refused(server: Server) -> 
     assert reply.code == "bad_request"
 
 
-async def test_an_unknown_queue_is_said_to_be_so(server: Server) -> None:
+async def test_an_unknown_queue_is_not_found(server: Server) -> None:
     assert (await server.get("/analytics/queue/nobody")).code == "queue_not_found"

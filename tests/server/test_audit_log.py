@@ -1,4 +1,4 @@
-"""Repeated reads are counted and recorded when a window ends; everything else at once."""
+"""Repeated reads are counted until a window ends. Other calls are recorded immediately."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ def record(path: str = "/api/v1/dlq/1", *, actor: str = "key:ro", status: int = 
     )
 
 
-async def told(store: Store) -> list[AuditRecord]:
+async def stored(store: Store) -> list[AuditRecord]:
     rows = await store.audit.list(before=2**62, limit=1_000)
     return [msgspec.json.decode(row["record"], type=AuditRecord) for row in rows][::-1]
 
@@ -46,11 +46,11 @@ async def test_repeated_reads_are_one_record_when_the_window_ends(store: Store) 
     await log.append_or_count(record(status=404))
 
     async def is_counted() -> bool:
-        return sum(each.count for each in await told(store)) == 6
+        return sum(each.count for each in await stored(store)) == 6
 
     await until(is_counted)
-    # The window may have ended in between: then the next one begins with a record of its own.
-    counted = [each for each in await told(store) if not each.request_id]
+    # The window may have ended meanwhile. Then the next one starts with its own record.
+    counted = [each for each in await stored(store) if not each.request_id]
     assert {(each.path, each.queue, each.status) for each in counted} == {
         ("/api/v1/dlq/{id}", None, 200)
     }
@@ -58,19 +58,19 @@ async def test_repeated_reads_are_one_record_when_the_window_ends(store: Store) 
     await log.close()
 
 
-async def test_each_caller_has_records_of_its_own(store: Store) -> None:
+async def test_each_caller_has_its_own_records(store: Store) -> None:
     log = AuditLog(store.audit)
     for number in range(100):
         await log.append_or_count(record(f"/api/v1/dlq/{number}", actor="key:loud"))
     await log.append_or_count(record(actor="key:quiet"))
     await log.close()
-    records = await told(store)
+    records = await stored(store)
     assert [each.path for each in records if each.actor == "key:quiet"] == ["/api/v1/dlq/1"]
     assert len([each for each in records if each.actor == "key:loud"]) == 31
     assert sum(each.count for each in records if each.actor == "key:loud") == 100
 
 
-async def test_a_record_that_the_database_rejects_fails_alone(store: Store) -> None:
+async def test_a_record_rejected_by_the_database_fails_only_its_call(store: Store) -> None:
     log = AuditLog(store.audit)
     ended = await asyncio.gather(
         log.append(record("/1")),
@@ -79,11 +79,11 @@ async def test_a_record_that_the_database_rejects_fails_alone(store: Store) -> N
         return_exceptions=True,
     )
     assert [isinstance(each, Exception) for each in ended] == [False, True, False]
-    assert [each.path for each in await told(store)] == ["/1", "/2"]
+    assert [each.path for each in await stored(store)] == ["/1", "/2"]
     await log.close()
 
 
-async def test_a_read_that_left_no_record_leaves_one_the_next_time(dsn: str, store: Store) -> None:
+async def test_a_read_without_a_record_is_recorded_the_next_time(dsn: str, store: Store) -> None:
     log = AuditLog(store.audit)
     connection = await asyncpg.connect(dsn)
     await connection.execute(
@@ -96,11 +96,11 @@ async def test_a_read_that_left_no_record_leaves_one_the_next_time(dsn: str, sto
     await connection.execute("drop trigger reject on queen.audit")
     await connection.close()
     await log.append_or_count(record())
-    assert [each.request_id for each in await told(store)] == ["r"]
+    assert [each.request_id for each in await stored(store)] == ["r"]
     await log.close()
 
 
-async def test_counts_outlast_a_database_that_is_unavailable() -> None:
+async def test_counts_survive_a_database_outage() -> None:
     with Postgres() as own:
         dsn = own.create_database("counts")
         await migrate(dsn)
@@ -109,19 +109,19 @@ async def test_counts_outlast_a_database_that_is_unavailable() -> None:
         for _ in range(4):
             await log.append_or_count(record())
         await asyncio.to_thread(own.stop)
-        over_at = time.monotonic() + 2  # The window ends meanwhile.
+        over_at = time.monotonic() + 2  # The window ends during the outage.
 
-        async def is_away() -> bool:
+        async def is_unavailable() -> bool:
             with contextlib.suppress(errors.QueenError):
                 await store.database.fetch("audit_end")
             return store.database.is_away and time.monotonic() > over_at
 
-        await until(is_away, seconds=30)
+        await until(is_unavailable, seconds=30)
         await asyncio.to_thread(own.start)
 
         async def is_complete() -> bool:
             with contextlib.suppress(errors.QueenError):
-                return sum(each.count for each in await told(store)) == 4
+                return sum(each.count for each in await stored(store)) == 4
             return False
 
         await until(is_complete, seconds=30)

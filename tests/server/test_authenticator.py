@@ -1,4 +1,4 @@
-"""Tickets, and what becomes of keys while the database is away."""
+"""Tickets, and API keys while the database is unavailable."""
 
 import asyncio
 import functools
@@ -30,7 +30,9 @@ async def authenticator(store: Store) -> AsyncIterator[Authenticator]:
     await authenticator.close()
 
 
-async def test_a_ticket_stands_for_its_caller_once(dsn: str, authenticator: Authenticator) -> None:
+async def test_a_ticket_authenticates_its_caller_once(
+    dsn: str, authenticator: Authenticator
+) -> None:
     key = await make_key(dsn, role="read-only", scopes=[{"queue": "a*"}])
     caller = await authenticator.caller(f"Bearer {key}")
     ticket = await authenticator.make_ticket(caller)
@@ -40,7 +42,7 @@ async def test_a_ticket_stands_for_its_caller_once(dsn: str, authenticator: Auth
             await authenticator.take_ticket(text)
 
 
-async def test_a_ticket_is_good_for_thirty_seconds(
+async def test_a_ticket_is_valid_for_thirty_seconds(
     dsn: str, clock: Clock, authenticator: Authenticator
 ) -> None:
     caller = await authenticator.caller(f"Bearer {await make_key(dsn)}")
@@ -52,7 +54,7 @@ async def test_a_ticket_is_good_for_thirty_seconds(
         await authenticator.take_ticket(stale.ticket)
 
 
-async def test_tickets_that_nobody_used_are_forgotten(
+async def test_unused_tickets_expire(
     dsn: str, store: Store, clock: Clock, authenticator: Authenticator
 ) -> None:
     await authenticator.make_ticket(ANYBODY)
@@ -64,7 +66,7 @@ async def test_tickets_that_nobody_used_are_forgotten(
     assert await authenticator.take_ticket(last.ticket) == ANYBODY
 
 
-async def test_a_ticket_of_a_revoked_key_is_worth_nothing(
+async def test_a_ticket_of_a_revoked_key_is_rejected(
     dsn: str, store: Store, authenticator: Authenticator
 ) -> None:
     key = await make_key(dsn)
@@ -101,7 +103,7 @@ async def test_a_key_of_a_newer_release_is_rejected_and_other_keys_work(
             assert (await authenticator.caller(f"Bearer {good}")).key_id == api_keys.id_of(good)
 
 
-async def test_a_read_of_keys_that_fails_unexpectedly_fails_its_callers_only(
+async def test_an_unexpected_error_while_reading_keys_fails_only_its_callers(
     dsn: str, authenticator: Authenticator, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = await make_key(dsn)
@@ -117,7 +119,7 @@ async def test_a_read_of_keys_that_fails_unexpectedly_fails_its_callers_only(
         assert (await authenticator.caller(f"Bearer {key}")).key_id == api_keys.id_of(key)
 
 
-async def test_ten_thousand_waits_of_one_key_end_together_and_cost_few_statements(
+async def test_ten_thousand_waits_of_one_key_end_together_with_few_statements(
     dsn: str, authenticator: Authenticator, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caller = await authenticator.caller(f"Bearer {await make_key(dsn)}")
@@ -152,7 +154,7 @@ async def has(condition: Callable[[], bool]) -> bool:
 
 
 @pytest.mark.parametrize("grace", [0, 300])
-async def test_keys_that_were_seen_are_believed_for_a_while_without_a_database(grace: int) -> None:
+async def test_known_keys_are_accepted_for_a_while_without_a_database(grace: int) -> None:
     with Postgres() as postgres:
         dsn = postgres.create_database("queen")
         await migrate(dsn)

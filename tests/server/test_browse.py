@@ -1,4 +1,4 @@
-"""Messages as people look for them: by filter, one by one, without taking any."""
+"""Search messages by filter or one by one, without consuming them."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.support.verbs import bury, pages, pop, push, settle
 
 
 async def find(server: Server, **parameters: str | int) -> list[Any]:
-    """The payloads that a search finds in the queue `orders`."""
+    """The payloads that a search returns for the queue `orders`."""
     reply = await server.get("/messages", queue="orders", **parameters)
     assert reply.status == 200, reply
     return [each["data"] for each in reply.body["messages"]]
@@ -27,7 +27,7 @@ async def test_messages_are_listed_newest_first_in_pages(server: Server) -> None
     assert [value for page in values for value in page][4:] == ["0b", "0a"]
 
 
-async def test_a_message_shows_all_that_belongs_to_it(server: Server) -> None:
+async def test_a_message_shows_all_its_fields(server: Server) -> None:
     (pushed,) = await push(
         server, "orders", {"big": 2**70}, transactionId="t", headers={"k": "v"}, traceId="x"
     )
@@ -42,7 +42,7 @@ async def test_a_message_shows_all_that_belongs_to_it(server: Server) -> None:
     assert (message["partition"], message["offset"], message["status"]) == ("Default", 0, "pending")
 
 
-async def test_looking_takes_nothing(server: Server) -> None:
+async def test_browsing_leases_no_messages(server: Server) -> None:
     await push(server, "orders", 1)
 
     assert await find(server) == [1]
@@ -50,7 +50,7 @@ async def test_looking_takes_nothing(server: Server) -> None:
     assert len(await pop(server, "orders")) == 1
 
 
-async def test_messages_are_found_by_what_a_group_did_with_them(
+async def test_messages_are_filtered_by_their_status_in_a_group(
     server: Server, clock: Clock
 ) -> None:
     await server.post("/configure", {"queue": "orders", "options": {"retryDelay": 600_000}})
@@ -70,7 +70,7 @@ async def test_messages_are_found_by_what_a_group_did_with_them(
     assert await find(server, status="failed", consumerGroup="g") == ["processing", "failed"]
 
 
-async def test_what_stands_behind_a_failed_message_is_pending(server: Server) -> None:
+async def test_messages_behind_a_failed_one_are_pending(server: Server) -> None:
     await push(server, "orders", 1, 2, 3)
     first, _, _ = await pop(server, "orders", batch=3)
     await settle(server, first, "failed")
@@ -79,7 +79,7 @@ async def test_what_stands_behind_a_failed_message_is_pending(server: Server) ->
     assert await find(server, status="pending") == [3, 2]
 
 
-async def test_without_a_group_the_status_is_what_is_most_alive(server: Server) -> None:
+async def test_without_a_group_the_most_active_status_is_shown(server: Server) -> None:
     await push(server, "orders", 1)
     (message,) = await pop(server, "orders", consumerGroup="g")
     await settle(server, message)
@@ -92,7 +92,7 @@ async def test_without_a_group_the_status_is_what_is_most_alive(server: Server) 
     assert await find(server, status="completed", consumerGroup="g") == [1]
 
 
-async def test_messages_are_found_by_partition_time_name_and_content(
+async def test_messages_are_filtered_by_partition_time_transaction_id_and_content(
     server: Server, clock: Clock
 ) -> None:
     await push(server, "orders", {"city": "Köln"}, partition="a", transactionId="t1")
@@ -112,7 +112,7 @@ async def test_messages_are_found_by_partition_time_name_and_content(
     assert await find(server, contains="%") == []
 
 
-async def test_messages_are_found_by_what_the_payload_has_at_a_path(server: Server) -> None:
+async def test_messages_are_filtered_by_payload_path(server: Server) -> None:
     big = {"customer": {"id": 12345678901234567890}, "lines": [{"sku": "a"}, {"sku": "ö"}]}
     text = {"customer": {"id": "42"}, "paid": True}
     await push(server, "orders", big)
@@ -133,7 +133,7 @@ async def test_messages_are_found_by_what_the_payload_has_at_a_path(server: Serv
     assert await find(server, where="customer.id=42", contains="paid") == [text]
 
 
-async def test_lanes_of_a_partition_are_listed_the_highest_priority_first(server: Server) -> None:
+async def test_messages_of_a_partition_are_listed_by_priority(server: Server) -> None:
     await server.post("/configure", {"queue": "orders", "options": {"ordered": False}})
     for priority in (0, 9, 5, 9):
         await push(server, "orders", priority, priority=priority)
@@ -145,7 +145,9 @@ async def test_lanes_of_a_partition_are_listed_the_highest_priority_first(server
     assert [each["priority"] for page in found for each in page] == [9, 9, 5, 0]
 
 
-async def test_scheduled_messages_are_listed_the_next_first(server: Server, clock: Clock) -> None:
+async def test_scheduled_messages_are_listed_in_order_of_their_time(
+    server: Server, clock: Clock
+) -> None:
     for seconds in (300, 100, 200):
         times = {"delaySeconds": seconds, "ttlSeconds": 60 if seconds == 100 else None}
         await push(server, "orders", seconds, partition=f"p{seconds}", **times)
@@ -165,7 +167,7 @@ async def test_scheduled_messages_are_listed_the_next_first(server: Server, cloc
     assert await find(server) == []
 
 
-async def test_a_search_reads_five_thousand_messages_and_says_so(server: Server) -> None:
+async def test_a_search_reads_at_most_five_thousand_messages(server: Server) -> None:
     item = {"queue": "orders", "payload": 0}
     await push(server, "orders", "needle")
     assert (await server.post("/push", {"items": [item] * 5_000})).status == 201
@@ -180,14 +182,14 @@ async def test_a_search_reads_five_thousand_messages_and_says_so(server: Server)
         found += page["messages"]
         looked_at.append(page["scanned"])
 
-    # One page of 5,000, or several where the machine is slow, and what is left.
+    # One page of 5,000, or several on a slow machine, and the rest.
     assert sum(looked_at) == 5_001
     assert len(looked_at) > 1
     assert max(looked_at) <= 5_000
     assert [each["data"] for each in found] == ["needle"]
 
 
-async def test_a_page_ends_before_its_answer_grows_too_large(dsn: str) -> None:
+async def test_a_page_ends_before_its_response_is_too_large(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_MAX_POP_BYTES": "1000"}) as server:
         await push(server, "orders", *["x" * 600] * 5)
 
@@ -196,7 +198,7 @@ async def test_a_page_ends_before_its_answer_grows_too_large(dsn: str) -> None:
         assert [len(page) for page in found] == [2, 2, 1]
 
 
-async def test_a_message_is_found_by_its_id_and_by_its_name(server: Server) -> None:
+async def test_a_message_is_found_by_id_and_transaction_id(server: Server) -> None:
     (named,) = await push(server, "orders", 1, transactionId="a/b")
     (plain,) = await push(server, "orders", 2)
 
@@ -209,7 +211,7 @@ async def test_a_message_is_found_by_its_id_and_by_its_name(server: Server) -> N
 
 
 @pytest.mark.parametrize("name", ["retry", "dlq", "names"])
-async def test_a_name_may_be_a_word_of_the_path(server: Server, name: str) -> None:
+async def test_a_transaction_id_may_be_a_word_of_the_path(server: Server, name: str) -> None:
     (pushed,) = await push(server, "orders", 1, transactionId=name)
     path = f"/messages/{pushed['partitionId']}/{name}"
 
@@ -218,7 +220,9 @@ async def test_a_name_may_be_a_word_of_the_path(server: Server, name: str) -> No
     assert (await server.delete(path)).body["redacted"] is True
 
 
-async def test_a_name_without_deduplication_is_found_beside_the_message(server: Server) -> None:
+async def test_without_deduplication_the_newest_match_of_a_transaction_id_is_found(
+    server: Server,
+) -> None:
     await server.post("/configure", {"queue": "orders", "options": {"dedupWindowSeconds": 0}})
     first, second = await push(server, "orders", 1, 2, transactionId="same")
 
@@ -227,7 +231,7 @@ async def test_a_name_without_deduplication_is_found_beside_the_message(server: 
     assert body["id"] == second["id"]
 
 
-async def test_a_message_shows_what_each_group_did_with_it(server: Server) -> None:
+async def test_a_message_shows_its_status_in_each_group(server: Server) -> None:
     (pushed,) = await push(server, "orders", 1)
     (message,) = await pop(server, "orders", consumerGroup="done")
     await settle(server, message)
@@ -254,7 +258,7 @@ async def test_a_message_shows_what_each_group_did_with_it(server: Server) -> No
     assert [each["data"] for each in body["traces"]] == [1]
 
 
-async def test_a_scheduled_message_is_found_by_its_name(server: Server) -> None:
+async def test_a_scheduled_message_is_found_by_its_transaction_id(server: Server) -> None:
     (mine,) = await push(server, "orders", 1, delaySeconds=60, transactionId="t")
     (minted,) = await push(server, "orders", 2, delaySeconds=60)
 
@@ -264,7 +268,7 @@ async def test_a_scheduled_message_is_found_by_its_name(server: Server) -> None:
         assert (body["data"], body["status"], body["groups"]) == (data, "scheduled", [])
 
 
-async def test_a_message_outlives_its_segment_as_a_dead_letter(server: Server) -> None:
+async def test_a_dead_letter_survives_its_segment(server: Server) -> None:
     (pushed,) = await push(server, "orders", 1, transactionId="t")
     await bury(server, "orders")
     await push(server, "orders", 2)
@@ -287,7 +291,7 @@ async def test_a_message_outlives_its_segment_as_a_dead_letter(server: Server) -
         "/messages/odd/t",
     ],
 )
-async def test_a_message_that_is_not_there_is_not_found(server: Server, path: str) -> None:
+async def test_a_missing_message_is_not_found(server: Server, path: str) -> None:
     await push(server, "orders", 1)
     await pop(server, "orders")
 
@@ -313,15 +317,13 @@ async def test_a_message_that_is_not_there_is_not_found(server: Server, path: st
         {"queue": "orders", "where": ".".join("a" * 17) + "=1"},
     ],
 )
-async def test_a_search_that_is_not_understood_is_refused(
-    server: Server, parameters: dict[str, str]
-) -> None:
+async def test_a_malformed_search_is_rejected(server: Server, parameters: dict[str, str]) -> None:
     await push(server, "orders", 1)
 
     assert (await server.get("/messages", **parameters)).code == "bad_request"
 
 
-async def test_a_search_names_a_queue_and_a_group_that_exist(server: Server) -> None:
+async def test_a_search_needs_an_existing_queue_and_group(server: Server) -> None:
     await push(server, "orders", 1)
 
     assert (await server.get("/messages", queue="nothing")).code == "queue_not_found"

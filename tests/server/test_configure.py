@@ -1,4 +1,4 @@
-"""Configure over HTTP: every option is stored, shown, and enforced."""
+"""Configure over HTTP: every option is stored, shown and enforced."""
 
 import asyncio
 import re
@@ -68,14 +68,14 @@ OTHERS = {
 
 
 def shown(options: dict[str, Any]) -> dict[str, Any]:
-    """Those options that this test knows."""
+    """The options that this test covers."""
     return {name: options.get(name) for name in DEFAULTS}
 
 
-def test_every_option_has_a_default_another_value_and_a_test_that_it_is_obeyed() -> None:
+def test_every_option_has_a_default_another_value_and_a_test() -> None:
     names = {*QueueOptions.__struct_encode_fields__} - {"deadLetterQueue"}
     text = Path(__file__).read_text("utf-8")
-    obeyed = text[text.index("def test_lease_time_is") :]
+    obeyed = text[text.index("def test_lease_time_sets") :]
     obeyed += Path(__file__).with_name("test_upkeep.py").read_text("utf-8")
 
     assert {*DEFAULTS} == {*OTHERS} == names
@@ -95,14 +95,14 @@ async def test_a_new_queue_has_every_default(shared: Server) -> None:
     assert shown(body["options"]) == DEFAULTS
 
 
-async def test_namespace_and_task_are_never_guessed(shared: Server) -> None:
+async def test_namespace_and_task_are_never_derived_from_the_name(shared: Server) -> None:
     body = await configure(shared, f"shop.orders/{a_queue()}")
 
     assert (body["namespace"], body["task"]) == ("", "")
 
 
 @pytest.mark.parametrize("option", OTHERS)
-async def test_an_option_is_kept_and_null_is_its_default(shared: Server, option: str) -> None:
+async def test_options_are_kept_and_null_resets_one(shared: Server, option: str) -> None:
     queue = a_queue()
 
     first = await configure(shared, queue, **{option: OTHERS[option]})
@@ -114,7 +114,7 @@ async def test_an_option_is_kept_and_null_is_its_default(shared: Server, option:
     assert shown(default["options"]) == DEFAULTS
 
 
-async def test_replace_sets_what_is_absent_to_its_default(shared: Server) -> None:
+async def test_replace_resets_absent_options(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue, leaseTime=10, retryLimit=1)
 
@@ -125,7 +125,7 @@ async def test_replace_sets_what_is_absent_to_its_default(shared: Server) -> Non
     assert shown(reply.body["options"]) == {**DEFAULTS, "retryLimit": 2}
 
 
-async def test_dead_letter_queue_is_another_name(shared: Server) -> None:
+async def test_dead_letter_queue_is_an_alias(shared: Server) -> None:
     body = await configure(shared, a_queue(), deadLetterQueue=False)
 
     assert body["options"]["dlqAfterMaxRetries"] is False
@@ -155,7 +155,7 @@ async def test_dead_letter_queue_is_another_name(shared: Server) -> None:
         {"paused": "yes"},
     ],
 )
-async def test_an_option_that_cannot_be_is_refused(shared: Server, options: object) -> None:
+async def test_an_invalid_option_is_rejected(shared: Server, options: object) -> None:
     queue = a_queue()
 
     reply = await shared.post("/configure", {"queue": queue, "options": options})
@@ -178,13 +178,13 @@ async def test_an_option_that_cannot_be_is_refused(shared: Server, options: obje
         ({"queue": "q", "task": "t" * 256}, "invalid_name"),
     ],
 )
-async def test_a_malformed_configure_is_refused(shared: Server, body: object, code: str) -> None:
+async def test_a_malformed_configure_is_rejected(shared: Server, body: object, code: str) -> None:
     reply = await shared.post("/configure", body)
 
     assert (reply.status, reply.code, reply.body["applied"]) == (400, code, False)
 
 
-async def test_if_match_guards_against_another_hand(shared: Server) -> None:
+async def test_if_match_detects_concurrent_changes(shared: Server) -> None:
     queue = a_queue()
     first = await configure(shared, queue)
 
@@ -202,7 +202,7 @@ async def test_if_match_guards_against_another_hand(shared: Server) -> None:
     assert (nonsense.status, nonsense.code) == (400, "bad_request")
 
 
-async def test_a_partition_has_a_priority_alone(shared: Server) -> None:
+async def test_priority_is_the_only_option_of_a_partition(shared: Server) -> None:
     queue = a_queue()
     for name in ("a", "b"):
         await push(shared, queue, name, partition=name)
@@ -217,10 +217,10 @@ async def test_a_partition_has_a_priority_alone(shared: Server) -> None:
     assert data(await pop(shared, queue)) == ["b"]
 
 
-# What each option does, one test each.
+# The effect of each option, one test each.
 
 
-async def test_lease_time_is_how_long_a_delivery_is_held(dsn: str, clock: Clock) -> None:
+async def test_lease_time_sets_the_lease_of_a_delivery(dsn: str, clock: Clock) -> None:
     async with Server(dsn) as server:
         await configure(server, "q", leaseTime=10, retryDelay=0)
         await push(server, "q", 1)
@@ -232,7 +232,7 @@ async def test_lease_time_is_how_long_a_delivery_is_held(dsn: str, clock: Clock)
         assert (await pop_one(server, "q", wait=True, timeout=10_000))["attempt"] == 2
 
 
-async def test_retry_limit_is_how_often_it_is_tried_again(dsn: str, clock: Clock) -> None:
+async def test_retry_limit_sets_the_number_of_retries(dsn: str, clock: Clock) -> None:
     async with Server(dsn) as server:
         await configure(server, "q", retryLimit=0)
         await push(server, "q", 1)
@@ -242,13 +242,15 @@ async def test_retry_limit_is_how_often_it_is_tried_again(dsn: str, clock: Clock
         assert answer["dlq"] is True
 
 
-async def test_retry_delay_backoff_and_its_cap_say_when(dsn: str, clock: Clock) -> None:
+async def test_retry_delay_and_backoff_set_the_time_of_the_next_attempt(
+    dsn: str, clock: Clock
+) -> None:
     async with Server(dsn) as server:
         await configure(
             server, "q", retryDelay=10_000, retryBackoff=10, maxRetryDelay=50_000, retryLimit=9
         )
         await push(server, "q", 1)
-        # Jittered: never more than the delay, never less than half of it.
+        # With jitter: at most the delay, at least half of it.
         for least, most in ((5, 15), (25, 75), (25, 75)):
             await settle(server, await pop_one(server, "q"), status="failed")
             await clock.advance(seconds=least - 1)
@@ -256,7 +258,7 @@ async def test_retry_delay_backoff_and_its_cap_say_when(dsn: str, clock: Clock) 
             await clock.advance(seconds=most - least + 2)
 
 
-async def test_priority_is_what_a_namespace_is_served_by(shared: Server) -> None:
+async def test_priority_orders_the_queues_of_a_namespace(shared: Server) -> None:
     scope = a_queue()
     for priority in (1, 9):
         queue = f"{scope}{priority}"
@@ -269,7 +271,7 @@ async def test_priority_is_what_a_namespace_is_served_by(shared: Server) -> None
     assert data(reply.body["messages"]) == [9]
 
 
-async def test_delayed_processing_holds_each_message_back(dsn: str, clock: Clock) -> None:
+async def test_delayed_processing_delays_each_message(dsn: str, clock: Clock) -> None:
     async with Server(dsn) as server:
         await configure(server, "q", delayedProcessing=30)
         await push(server, "q", 1)
@@ -280,7 +282,7 @@ async def test_delayed_processing_holds_each_message_back(dsn: str, clock: Clock
         assert data(await pop(server, "q")) == [1]
 
 
-async def test_window_buffer_waits_from_the_first_message(dsn: str, clock: Clock) -> None:
+async def test_window_buffer_starts_with_the_first_message(dsn: str, clock: Clock) -> None:
     async with Server(dsn) as server:
         await configure(server, "q", windowBuffer=30)
         await push(server, "q", 1)
@@ -293,9 +295,7 @@ async def test_window_buffer_waits_from_the_first_message(dsn: str, clock: Clock
         assert data(await pop(server, "q", batch=5)) == [1, 2]
 
 
-async def test_without_dead_letters_a_message_that_gave_up_is_dropped(
-    dsn: str, clock: Clock
-) -> None:
+async def test_without_dead_letters_exhausted_messages_are_dropped(dsn: str, clock: Clock) -> None:
     async with Server(dsn) as server:
         await configure(server, "q", dlqAfterMaxRetries=False, retryLimit=0)
         await push(server, "q", 1)
@@ -307,7 +307,7 @@ async def test_without_dead_letters_a_message_that_gave_up_is_dropped(
         assert await pop(server, "q") == []
 
 
-async def test_max_size_refuses_more_than_the_slowest_group_can_settle(shared: Server) -> None:
+async def test_max_size_rejects_pushes_while_the_slowest_group_is_behind(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue, maxSize=2)
     await push(shared, queue, 1, 2)
@@ -316,7 +316,7 @@ async def test_max_size_refuses_more_than_the_slowest_group_can_settle(shared: S
     async def is_full() -> bool:
         return (await shared.post("/push", {"items": items(queue, 3)})).status != 201
 
-    # The count may be five seconds old.
+    # The count may be up to five seconds old.
     await until(is_full, seconds=15)
     reply = await shared.post("/push", {"items": items(queue, 3)})
 
@@ -325,7 +325,7 @@ async def test_max_size_refuses_more_than_the_slowest_group_can_settle(shared: S
     assert [each["code"] for each in reply.body["messages"]] == ["queue_full"]
 
 
-async def test_ttl_passes_over_what_is_too_old(dsn: str, clock: Clock) -> None:
+async def test_ttl_skips_expired_messages(dsn: str, clock: Clock) -> None:
     async with Server(dsn) as server:
         await configure(server, "q", ttl=30)
         await push(server, "q", "old")
@@ -335,7 +335,7 @@ async def test_ttl_passes_over_what_is_too_old(dsn: str, clock: Clock) -> None:
         assert data(await pop(server, "q", batch=5)) == ["new"]
 
 
-async def test_dedup_window_is_how_long_a_transaction_id_is_remembered(
+async def test_dedup_window_sets_how_long_a_transaction_id_is_remembered(
     dsn: str, clock: Clock
 ) -> None:
     async with Server(dsn) as server:
@@ -350,7 +350,7 @@ async def test_dedup_window_is_how_long_a_transaction_id_is_remembered(
         assert (await push(server, "q", 3, transactionId="t"))[0]["status"] == "queued"
 
 
-async def test_unordered_lets_many_deliveries_of_a_partition_out(shared: Server) -> None:
+async def test_unordered_queues_allow_several_leases_per_partition(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue, ordered=False)
     await push(shared, queue, 1, 2, 3)
@@ -359,7 +359,7 @@ async def test_unordered_lets_many_deliveries_of_a_partition_out(shared: Server)
 
 
 @pytest.mark.parametrize("per", ["queue", "partition"])
-async def test_rate_limit_is_per_group(dsn: str, clock: Clock, per: str) -> None:
+async def test_rate_limit_applies_per_group(dsn: str, clock: Clock, per: str) -> None:
     async with Server(dsn) as server:
         limit = {"max": 2, "durationMillis": 60_000, "per": per}
         await configure(server, "q", rateLimit=limit, ordered=False)
@@ -379,7 +379,7 @@ async def test_rate_limit_is_per_group(dsn: str, clock: Clock, per: str) -> None
         assert await taken("g") == most
 
 
-async def test_concurrency_limit_is_how_many_deliveries_are_held(shared: Server) -> None:
+async def test_concurrency_limit_sets_the_number_of_leased_deliveries(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue, concurrencyLimit=2)
     for number in range(4):
@@ -392,7 +392,7 @@ async def test_concurrency_limit_is_how_many_deliveries_are_held(shared: Server)
     assert len(await pop(shared, queue)) == 1
 
 
-async def test_paused_gives_nothing_and_takes_pushes(shared: Server) -> None:
+async def test_a_paused_queue_accepts_pushes_without_delivering_them(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue, paused=True)
     await push(shared, queue, 1)
@@ -405,7 +405,7 @@ async def test_paused_gives_nothing_and_takes_pushes(shared: Server) -> None:
         assert data(await waiting) == [1]
 
 
-async def test_max_payload_bytes_is_the_queues_own(shared: Server) -> None:
+async def test_max_payload_bytes_applies_to_its_queue(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue, maxPayloadBytes=5)
 
@@ -415,7 +415,7 @@ async def test_max_payload_bytes_is_the_queues_own(shared: Server) -> None:
     assert (reply.status, reply.code) == (413, "payload_too_large")
 
 
-async def test_schema_is_what_every_payload_must_satisfy(shared: Server) -> None:
+async def test_schema_validates_every_payload(shared: Server) -> None:
     queue = a_queue()
     schema = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
     await configure(shared, queue, schema=schema)
@@ -430,21 +430,21 @@ async def test_schema_is_what_every_payload_must_satisfy(shared: Server) -> None
     assert (alone.status, alone.code, alone.body["applied"]) == (422, "schema_violation", False)
 
 
-async def test_options_hold_for_the_next_call_of_another_process(dsn: str) -> None:
+async def test_other_processes_apply_new_options_to_the_next_call(dsn: str) -> None:
     async with Server(dsn) as one, Server(dsn) as two:
         await push(one, "q", 1)
         assert (await ack(two, await pop_one(two, "q"))).status == 200
 
         await configure(one, "q", maxPayloadBytes=1)
 
-        async def is_told() -> bool:
+        async def is_applied() -> bool:
             return (await two.post("/push", {"items": items("q", "abc")})).status == 413
 
-        # By a notification; without one, options are believed for five seconds.
-        await until(is_told, seconds=10)
+        # By a notification. Without one, options are cached for five seconds.
+        await until(is_applied, seconds=10)
 
 
-async def test_defaults_are_the_operators(dsn: str) -> None:
+async def test_operators_set_the_defaults(dsn: str) -> None:
     environment = {
         "DEFAULT_LEASE_TIME": "11",
         "DEFAULT_RETRY_LIMIT": "7",
@@ -468,7 +468,7 @@ async def test_defaults_are_the_operators(dsn: str) -> None:
         ({}, {"If-Match": "1"}),
     ],
 )
-async def test_what_a_partition_has_not_is_refused_with_it(
+async def test_options_that_a_partition_lacks_are_rejected(
     shared: Server, fields: dict[str, Any], headers: dict[str, str]
 ) -> None:
     queue = a_queue()
@@ -481,7 +481,7 @@ async def test_what_a_partition_has_not_is_refused_with_it(
     assert (await shared.post("/configure", body)).status == 200
 
 
-async def test_a_version_is_of_a_queue_that_is_there(shared: Server) -> None:
+async def test_if_match_on_a_missing_queue_is_a_version_mismatch(shared: Server) -> None:
     queue = a_queue()
 
     reply = await shared.request("POST", "/configure", {"queue": queue}, headers={"If-Match": "1"})
@@ -490,7 +490,7 @@ async def test_a_version_is_of_a_queue_that_is_there(shared: Server) -> None:
     assert (await shared.get(f"/resources/queues/{queue}")).status == 404
 
 
-async def test_two_names_of_one_option_do_not_contradict(shared: Server) -> None:
+async def test_contradicting_aliases_are_rejected(shared: Server) -> None:
     options = {"deadLetterQueue": False, "dlqAfterMaxRetries": True}
     reply = await shared.post("/configure", {"queue": a_queue(), "options": options})
     assert (reply.status, reply.code) == (400, "invalid_option")
@@ -499,7 +499,7 @@ async def test_two_names_of_one_option_do_not_contradict(shared: Server) -> None
     assert configured["options"]["dlqAfterMaxRetries"] is False
 
 
-async def test_a_lease_time_is_held_to_the_longest_lease(dsn: str) -> None:
+async def test_lease_time_is_limited_by_the_longest_lease(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_MAX_LEASE_SECONDS": "100"}) as server:
         reply = await server.post("/configure", {"queue": "q", "options": {"leaseTime": 200}})
 
@@ -507,11 +507,11 @@ async def test_a_lease_time_is_held_to_the_longest_lease(dsn: str) -> None:
         assert (await configure(server, "q", leaseTime=100))["options"]["leaseTime"] == 100
 
 
-async def test_a_problem_tells_no_hints_for_those_who_write_sql(dsn: str) -> None:
+async def test_problems_contain_no_hints_from_postgresql(dsn: str) -> None:
     async with Server(dsn) as server:
         await configure(server, "q")
         connection = await asyncpg.connect(dsn)
-        # A rule that the database has and the server does not know of.
+        # A constraint of the database that the server doesn't check.
         await connection.execute(
             "alter table queen.queues add constraint lease_is_short check (lease_seconds < 500)"
         )
@@ -524,7 +524,7 @@ async def test_a_problem_tells_no_hints_for_those_who_write_sql(dsn: str) -> Non
         assert "DETAIL" not in reply.body["detail"]
 
 
-async def test_an_encrypted_queue_takes_nothing_without_a_key(shared: Server) -> None:
+async def test_an_encrypted_queue_rejects_pushes_without_an_encryption_key(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue, encryptionEnabled=True)
 
@@ -536,7 +536,7 @@ async def test_an_encrypted_queue_takes_nothing_without_a_key(shared: Server) ->
 
 
 @pytest.mark.parametrize("name", ["a\x00b", "", "__ours", " outer "])
-async def test_a_queue_that_cannot_be_called_so_is_not_made(shared: Server, name: str) -> None:
+async def test_an_invalid_queue_name_is_rejected(shared: Server, name: str) -> None:
     reply = await shared.post("/configure", {"queue": name})
 
     assert (reply.status, reply.code) == (400, "invalid_name")

@@ -1,4 +1,4 @@
-"""Groups: how far behind they are, where they stand, and how they are moved and forgotten."""
+"""Consumer groups: lag, positions, seek and delete."""
 
 from typing import Any
 
@@ -16,9 +16,7 @@ async def group_of(server: Server, **parameters: str | int) -> dict[str, Any]:
     return group
 
 
-async def test_a_group_shows_how_many_messages_and_seconds_it_is_behind(
-    server: Server, clock: Clock
-) -> None:
+async def test_a_group_shows_its_lag_in_messages_and_seconds(server: Server, clock: Clock) -> None:
     await push(server, "orders", 1)
     await clock.advance(seconds=30)
     await push(server, "orders", 2, 3)
@@ -74,7 +72,7 @@ SORTED = {
 }
 
 
-async def test_groups_are_sorted_by_what_was_sampled_of_them(dsn: str) -> None:
+async def test_groups_are_sorted_by_sampled_values(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_SAMPLE_SECONDS": "0.1"}) as server:
         for n in range(3):
             await push(server, "orders", n)
@@ -94,7 +92,7 @@ async def test_groups_are_sorted_by_what_was_sampled_of_them(dsn: str) -> None:
             await until(is_so, seconds=20)
 
 
-async def test_pops_without_a_group_are_a_group_with_a_name_of_its_own(server: Server) -> None:
+async def test_pops_without_a_group_have_a_named_group(server: Server) -> None:
     await push(server, "orders", 1)
     await pop(server, "orders")
 
@@ -104,7 +102,7 @@ async def test_pops_without_a_group_are_a_group_with_a_name_of_its_own(server: S
     assert len(await pop(server, "orders")) == 1
 
 
-async def test_a_group_shows_where_it_stands_in_each_partition(server: Server) -> None:
+async def test_a_group_shows_its_position_in_each_partition(server: Server) -> None:
     await push(server, "orders", 1, 2, 3, partition="a")
     await push(server, "orders", 1, partition="b")
     first, _ = await pop(server, "orders", batch=2, consumerGroup="g")
@@ -132,7 +130,7 @@ async def test_a_group_shows_where_it_stands_in_each_partition(server: Server) -
     ],
 )
 @pytest.mark.parametrize("where", ["", "/partitions/a"])
-async def test_a_group_is_moved_in_time(
+async def test_a_group_seeks_to_a_time(
     server: Server, clock: Clock, how: dict[str, Any], left: list[int], where: str
 ) -> None:
     await push(server, "orders", 1, partition="a")
@@ -149,7 +147,7 @@ async def test_a_group_is_moved_in_time(
     assert [each["data"] for each in found] == left
 
 
-async def test_a_group_is_moved_to_an_offset_of_a_partition(server: Server) -> None:
+async def test_a_group_seeks_to_an_offset_of_a_partition(server: Server) -> None:
     await push(server, "orders", 1, 2, 3, partition="x/y")
     await pop(server, "orders", consumerGroup="g", batch=3)
 
@@ -172,14 +170,14 @@ async def test_a_group_is_moved_to_an_offset_of_a_partition(server: Server) -> N
         {"toBegin": True},
     ],
 )
-async def test_a_seek_that_is_not_clear_is_refused(server: Server, how: dict[str, Any]) -> None:
+async def test_an_ambiguous_seek_is_rejected(server: Server, how: dict[str, Any]) -> None:
     await push(server, "orders", 1)
     await pop(server, "orders", consumerGroup="g")
 
     assert (await server.post(f"{IN_ORDERS}/seek", how)).code == "bad_request"
 
 
-async def test_a_deleted_group_is_made_anew_by_the_next_pop(server: Server) -> None:
+async def test_the_next_pop_recreates_a_deleted_group(server: Server) -> None:
     for queue in ("orders", "mails"):
         await push(server, queue, 1)
         (message,) = await pop(server, queue, consumerGroup="g")
@@ -195,7 +193,7 @@ async def test_a_deleted_group_is_made_anew_by_the_next_pop(server: Server) -> N
     assert (await server.get("/consumer-groups")).body["consumerGroups"] == []
 
 
-async def test_what_is_not_there_is_not_found(server: Server) -> None:
+async def test_missing_groups_and_queues_are_not_found(server: Server) -> None:
     await push(server, "orders", 1)
     seek = {"toEnd": True}
 

@@ -1,4 +1,4 @@
-"""A damaged segment over HTTP: the pop gets a problem, the log an event, others their messages."""
+"""A damaged segment over HTTP: its pop fails, the log has an event, other partitions continue."""
 
 import asyncpg
 
@@ -6,7 +6,7 @@ from tests.support.server import Server
 from tests.support.verbs import pop, push
 
 
-async def test_a_damaged_segment_is_a_problem_a_log_event_and_a_metric(dsn: str) -> None:
+async def test_a_damaged_segment_causes_a_problem_a_log_event_and_a_metric(dsn: str) -> None:
     async with Server(dsn) as producer, Server(dsn) as consumer:
         await push(producer, "orders", 1, partition="damaged")
         await push(producer, "orders", 2, partition="healthy")

@@ -1,4 +1,4 @@
-"""The WebSocket of the dashboard: what it is told, who is let in, and who is dropped."""
+"""The dashboard's WebSocket: its events, its access checks, and when it is closed."""
 
 import asyncio
 import socket as sockets
@@ -38,7 +38,7 @@ async def dashboard(
         yield opened
 
 
-async def heard(opened: aiohttp.ClientWebSocketResponse, event: str) -> dict[str, Any]:
+async def next_frame(opened: aiohttp.ClientWebSocketResponse, event: str) -> dict[str, Any]:
     """The next frame of this event."""
     async with asyncio.timeout(10):
         while True:
@@ -52,18 +52,18 @@ async def push(server: Server, queue: str, count: int = 1) -> None:
     assert (await server.post("/push", {"items": items})).status == 201
 
 
-async def test_depths_sums_and_the_system_are_told(fast: Server) -> None:
+async def test_depths_sums_and_system_statistics_are_sent(fast: Server) -> None:
     await push(fast, "orders", 3)
     async with dashboard(fast) as opened:
-        stats = await heard(opened, "system.stats")
+        stats = await next_frame(opened, "system.stats")
         assert stats["data"]["processes"] == 1
         assert stats["data"]["websockets"] == 1
         assert stats["data"]["buffer"] == (await fast.get("/status/buffers")).body
-        depth = await heard(opened, "queue.depth.updated")
+        depth = await next_frame(opened, "queue.depth.updated")
         assert depth["data"]["queues"][0]["depth"] == 3
         assert depth["at"].endswith("Z")
         await push(fast, "orders", 2)
-        processed = await heard(opened, "message.processed")
+        processed = await next_frame(opened, "message.processed")
         assert processed["data"]["queues"] == [
             {
                 "queue": "orders",
@@ -76,7 +76,7 @@ async def test_depths_sums_and_the_system_are_told(fast: Server) -> None:
         ]
 
 
-async def test_sums_come_at_once_and_then_no_more_often_than_asked_for(fast: Server) -> None:
+async def test_sums_are_sent_immediately_and_then_at_the_requested_interval(fast: Server) -> None:
     async with dashboard(fast) as opened, dashboard(fast) as eager:
         await opened.send_json({"subscribe": ["message.processed"], "seconds": 3})
         await eager.send_json({"subscribe": ["message.processed"]})
@@ -90,25 +90,25 @@ async def test_sums_come_at_once_and_then_no_more_often_than_asked_for(fast: Ser
             return count
 
         pushing = asyncio.create_task(push_on())
-        frames = [await heard(opened, "message.processed") for _ in range(4)]
+        frames = [await next_frame(opened, "message.processed") for _ in range(4)]
         is_over.set()
         count = await pushing
-        # By the first it may not have been known yet how often.
+        # The server may not have known the interval yet when it sent the first.
         times = [datetime.fromisoformat(each["at"]) for each in frames[1:]]
         assert all(2.4 < (b - a).total_seconds() < 6 for a, b in pairwise(times))
 
-        async def told(to: aiohttp.ClientWebSocketResponse) -> int:
-            frame = await heard(to, "message.processed")
+        async def received(to: aiohttp.ClientWebSocketResponse) -> int:
+            frame = await next_frame(to, "message.processed")
             return frame["data"]["queues"][0]["pushed"]
 
-        # Nothing is told twice, and nothing is left out: the rest comes, however long that takes.
+        # Each count is sent once, and the rest follows later.
         sum_ = sum(each["data"]["queues"][0]["pushed"] for each in frames)
         while sum_ < count:
-            sum_ += await told(opened)
+            sum_ += await received(opened)
         assert sum_ == count
-        eagerly = [await told(eager)]
+        eagerly = [await received(eager)]
         while sum(eagerly) < count:
-            eagerly.append(await told(eager))
+            eagerly.append(await received(eager))
         assert sum(eagerly) == count
         assert len(eagerly) > len(frames)
 
@@ -116,36 +116,36 @@ async def test_sums_come_at_once_and_then_no_more_often_than_asked_for(fast: Ser
         assert (await opened.receive()).type in (WSMsgType.CLOSE, WSMsgType.CLOSED)
 
 
-async def test_what_others_do_puts_off_nothing(fast: Server) -> None:
+async def test_other_callers_activity_delays_no_frame(fast: Server) -> None:
     async with dashboard(fast) as opened, dashboard(fast) as other:
         wanted = {"subscribe": ["message.processed"], "queues": ["quiet"], "seconds": 15}
         await opened.send_json(wanted)
         for _ in range(3):
             await push(fast, "busy")
-            await heard(other, "message.processed")
+            await next_frame(other, "message.processed")
         await push(fast, "quiet")
-        # Within ten seconds.
-        told = (await heard(opened, "message.processed"))["data"]["queues"]
-        assert [each["queue"] for each in told] == ["quiet"]
+        # The frame arrives within ten seconds.
+        received = (await next_frame(opened, "message.processed"))["data"]["queues"]
+        assert [each["queue"] for each in received] == ["quiet"]
 
 
-async def test_long_work_is_told_as_it_goes(fast: Server) -> None:
+async def test_progress_of_operations_is_sent(fast: Server) -> None:
     await push(fast, "orders", 3)
     async with dashboard(fast) as opened:
-        await heard(opened, "system.stats")
+        await next_frame(opened, "system.stats")
         reply = await fast.post("/resources/queues/orders/purge", {"scope": "all"})
         assert reply.status == 202
         while True:
-            told = (await heard(opened, "operation.updated"))["data"]
-            assert told["id"] == reply.body["operation"]["id"]
-            if told["state"] == "done":
+            received = (await next_frame(opened, "operation.updated"))["data"]
+            assert received["id"] == reply.body["operation"]["id"]
+            if received["state"] == "done":
                 break
 
-    assert told["queue"] == "orders"
+    assert received["queue"] == "orders"
 
 
-async def bury(caller: Caller, queue: str) -> str:
-    """A dead letter of a queue; answers its id."""
+async def dead_letter(caller: Caller, queue: str) -> str:
+    """Create a dead letter in a queue and return its id."""
     await caller.push(queue)
     (message,) = (await caller.get(f"/pop/queue/{queue}")).body["messages"]
     named = {name: message[name] for name in ("transactionId", "partitionId", "leaseId")}
@@ -154,45 +154,45 @@ async def bury(caller: Caller, queue: str) -> str:
     return letter["id"]
 
 
-async def test_work_on_several_queues_is_told_to_those_who_see_them_all(dsn: str) -> None:
+async def test_operations_on_several_queues_are_sent_only_to_unscoped_callers(dsn: str) -> None:
     async with Server(dsn, {**FAST, **KEYS}) as server:
         admin = Caller(server, await make_key(dsn))
         shop = Caller(server, await make_key(dsn, scopes=[{"queue": "shop.*"}]))
-        ids = [await bury(admin, queue) for queue in ("shop.a", "secret")]
+        ids = [await dead_letter(admin, queue) for queue in ("shop.a", "secret")]
         async with (
             dashboard(server, (await admin.post("/auth/ticket")).body["ticket"]) as all_of_it,
             dashboard(server, (await shop.post("/auth/ticket")).body["ticket"]) as some_of_it,
         ):
-            await heard(all_of_it, "system.stats")
-            await heard(some_of_it, "system.stats")
+            await next_frame(all_of_it, "system.stats")
+            await next_frame(some_of_it, "system.stats")
             body = {"filter": {"ids": ids}, "ratePerSecond": 100}
             work = (await admin.post("/dlq/redrive", body)).body["operation"]
-            told = await heard(all_of_it, "operation.updated")
-            assert (told["data"]["id"], told["data"]["queue"]) == (work["id"], None)
+            received = await next_frame(all_of_it, "operation.updated")
+            assert (received["data"]["id"], received["data"]["queue"]) == (work["id"], None)
 
             await shop.post("/resources/queues/shop.a/purge", {"scope": "all"})
-            told = await heard(some_of_it, "operation.updated")
-            assert told["data"]["queue"] == "shop.a"
+            received = await next_frame(some_of_it, "operation.updated")
+            assert received["data"]["queue"] == "shop.a"
 
 
-async def test_a_client_hears_what_it_asked_for_and_nothing_else(fast: Server) -> None:
+async def test_a_client_receives_only_its_subscriptions(fast: Server) -> None:
     async with dashboard(fast) as opened:
         await opened.send_json({"subscribe": ["message.processed"], "queues": ["orders"]})
         events = ["system.stats"]
-        while events[-2:] != ["message.processed"] * 2:  # Each tick would tell of the system too.
+        while events[-2:] != ["message.processed"] * 2:  # Unfiltered, each tick has more.
             await push(fast, "orders", 1)
             async with asyncio.timeout(10):
                 events.append((await opened.receive_json())["event"])
         await push(fast, "secret", 1)
         await push(fast, "orders", 1)
-        frames = [await heard(opened, "message.processed")]
+        frames = [await next_frame(opened, "message.processed")]
         while frames[-1]["data"]["queues"][0]["queue"] != "orders":
-            frames.append(await heard(opened, "message.processed"))
+            frames.append(await next_frame(opened, "message.processed"))
 
         assert "secret" not in str(frames)
 
 
-async def test_a_misspelt_subscription_ends_the_conversation(fast: Server) -> None:
+async def test_a_misspelt_subscription_closes_the_connection(fast: Server) -> None:
     async with dashboard(fast) as opened:
         await opened.send_json({"subscribe": ["message.proccessed"]})
         async with asyncio.timeout(10):
@@ -203,20 +203,20 @@ async def test_a_misspelt_subscription_ends_the_conversation(fast: Server) -> No
         assert opened.close_code == 1008
 
 
-async def test_a_page_of_another_site_is_refused(fast: Server) -> None:
+async def test_a_page_of_another_site_is_rejected(fast: Server) -> None:
     with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
         async with dashboard(fast, Origin="https://evil.example"):
             pass
     assert refused.value.status == 403
 
     async with dashboard(fast, Origin=fast.base_url) as opened:
-        await heard(opened, "system.stats")
-    # A refusal is no fault of this server.
+        await next_frame(opened, "system.stats")
+    # A rejection isn't logged as an error of the server.
     assert "websocket.refused" in fast.log
     assert "ASGI" not in fast.log
 
 
-async def test_one_dashboard_too_many_is_refused(dsn: str) -> None:
+async def test_connections_above_the_limit_are_rejected(dsn: str) -> None:
     async with Server(dsn, {**FAST, "WS_MAX_CONNECTIONS": "1"}) as server, dashboard(server):
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             async with dashboard(server):
@@ -225,7 +225,7 @@ async def test_one_dashboard_too_many_is_refused(dsn: str) -> None:
         assert refused.value.status == 503
 
 
-async def test_a_message_that_is_too_large_ends_the_conversation(fast: Server) -> None:
+async def test_a_message_that_is_too_large_closes_the_connection(fast: Server) -> None:
     async with dashboard(fast) as opened:
         await opened.send_str(" " * 20_000)
         async with asyncio.timeout(10):
@@ -236,21 +236,21 @@ async def test_a_message_that_is_too_large_ends_the_conversation(fast: Server) -
         assert opened.close_code == 1009
 
 
-async def test_there_is_no_other_websocket(fast: Server) -> None:
+async def test_no_other_path_accepts_websockets(fast: Server) -> None:
     with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
         await fast.session.ws_connect(f"{fast.base_url}/ws/other")
     assert refused.value.status == 403
 
 
-async def test_a_server_stops_although_dashboards_are_open(fast: Server) -> None:
+async def test_a_server_stops_while_dashboards_are_connected(fast: Server) -> None:
     async with dashboard(fast) as opened:
-        await heard(opened, "system.stats")
+        await next_frame(opened, "system.stats")
 
         assert await fast.stop() == 0
 
 
-async def test_a_dashboard_that_does_not_read_is_dropped(dsn: str) -> None:
-    # Many queues make large frames, and a small window lets few of them wait in the kernel.
+async def test_a_dashboard_that_does_not_read_is_disconnected(dsn: str) -> None:
+    # Many queues make large frames, and a small window leaves few of them in the kernel.
     async with Server(dsn, FAST) as server:
         names = [f"{n}-{'long' * 50}" for n in range(1_000)]
         await server.post("/push", {"items": [{"queue": n, "payload": 1} for n in names]})

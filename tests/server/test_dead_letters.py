@@ -1,4 +1,4 @@
-"""Dead letters over HTTP: listed, counted by error, redriven, purged."""
+"""Dead letters over HTTP: list, count by error, redrive, purge."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from tests.support.verbs import bury, finished, pages, pop, push
 
 
 async def letters(server: Server, **parameters: str | int) -> list[Any]:
-    """The payloads of the dead letters that a search finds."""
+    """The payloads of the dead letters that a search returns."""
     reply = await server.get("/dlq", **parameters)
     assert reply.status == 200, reply
     return [each["data"] for each in reply.body["messages"]]
 
 
-async def test_a_dead_letter_shows_all_that_the_message_was(server: Server) -> None:
+async def test_a_dead_letter_shows_all_fields_of_its_message(server: Server) -> None:
     (pushed,) = await push(
         server, "orders", {"n": 1}, transactionId="t", headers={"k": "v"}, partition="a"
     )
@@ -62,9 +62,7 @@ async def test_dead_letters_are_listed_oldest_first(
     assert [[each["data"] for each in page] for page in found] == [[0, 1], [2, 3], [4]]
 
 
-async def test_dead_letters_are_found_by_all_that_they_have_in_common(
-    server: Server, clock: Clock
-) -> None:
+async def test_dead_letters_are_filtered_by_all_fields(server: Server, clock: Clock) -> None:
     await push(server, "orders", "a", partition="a")
     await bury(server, "orders", "order 17 failed", consumerGroup="g")
     await bury(server, "orders", "order 18 failed", consumerGroup="h")
@@ -85,7 +83,7 @@ async def test_dead_letters_are_found_by_all_that_they_have_in_common(
     assert total == 2
 
 
-async def test_errors_that_differ_in_figures_alone_are_one(server: Server, clock: Clock) -> None:
+async def test_errors_that_differ_only_in_numbers_are_grouped(server: Server, clock: Clock) -> None:
     await push(server, "orders", *range(4))
     await bury(server, "orders", "order 17 failed at 0xdeadbeef")
     await clock.advance(seconds=10)
@@ -105,7 +103,7 @@ async def test_errors_that_differ_in_figures_alone_are_one(server: Server, clock
     assert len(await letters(server, queue="orders", fingerprint=order["fingerprint"])) == 2
 
 
-async def test_a_dry_run_counts_and_does_nothing(server: Server) -> None:
+async def test_a_dry_run_only_counts(server: Server) -> None:
     await push(server, "orders", *range(3))
     ids = [(await bury(server, "orders"))["id"] for _ in range(3)]
 
@@ -121,7 +119,7 @@ async def test_a_dry_run_counts_and_does_nothing(server: Server) -> None:
     assert len(await letters(server)) == 3
 
 
-async def test_named_dead_letters_are_purged_at_once_and_the_others_stay(server: Server) -> None:
+async def test_dead_letters_are_purged_by_id_and_the_others_stay(server: Server) -> None:
     await push(server, "orders", *range(3))
     ids = [(await bury(server, "orders"))["id"] for _ in range(3)]
     chosen = {"filter": {"ids": [*ids[:2], "0.4711", "odd"]}}
@@ -135,7 +133,7 @@ async def test_named_dead_letters_are_purged_at_once_and_the_others_stay(server:
     assert await letters(server) == [2]
 
 
-async def test_many_named_dead_letters_are_purged_by_an_operation(server: Server) -> None:
+async def test_an_operation_purges_many_ids(server: Server) -> None:
     await server.post("/configure", {"queue": "orders", "options": {"ordered": False}})
     await push(server, "orders", *range(502))
     messages = await pop(server, "orders", batch=502)
@@ -157,7 +155,7 @@ async def test_many_named_dead_letters_are_purged_by_an_operation(server: Server
     assert len(await letters(server, queue="orders")) == 1
 
 
-async def test_a_purge_by_filter_is_that_of_a_delete(server: Server) -> None:
+async def test_a_purge_by_filter_equals_a_delete(server: Server) -> None:
     await push(server, "orders", 1, partition="a")
     await push(server, "orders", 2, partition="b")
     for _ in range(2):
@@ -172,7 +170,7 @@ async def test_a_purge_by_filter_is_that_of_a_delete(server: Server) -> None:
     assert await letters(server) == [2]
 
 
-async def test_named_dead_letters_are_redriven_to_their_group_at_once(server: Server) -> None:
+async def test_dead_letters_are_redriven_by_id_to_their_group(server: Server) -> None:
     await push(server, "orders", 1)
     letter = await bury(server, "orders", consumerGroup="g")
     (other,) = await pop(server, "orders", consumerGroup="h")
@@ -187,7 +185,7 @@ async def test_named_dead_letters_are_redriven_to_their_group_at_once(server: Se
     assert await pop(server, "orders", consumerGroup="h") == []
 
 
-async def test_matching_dead_letters_are_redriven_by_an_operation(server: Server) -> None:
+async def test_an_operation_redrives_matching_dead_letters(server: Server) -> None:
     await server.post("/configure", {"queue": "orders", "options": {"ordered": False}})
     await push(server, "orders", *range(6))
     for n in range(6):
@@ -207,7 +205,7 @@ async def test_matching_dead_letters_are_redriven_by_an_operation(server: Server
 
 
 @pytest.mark.parametrize("by_ids", [True, False])
-async def test_a_destination_gets_new_messages_that_link_to_the_old(
+async def test_a_redrive_to_another_queue_creates_messages_that_link_to_the_old_ones(
     server: Server, by_ids: bool
 ) -> None:
     await server.post("/configure", {"queue": "repair"})
@@ -230,7 +228,7 @@ async def test_a_destination_gets_new_messages_that_link_to_the_old(
     assert new["id"] != letter["messageId"]
 
 
-async def test_a_rate_spreads_a_redrive_until_it_is_cancelled(server: Server) -> None:
+async def test_a_redrive_at_a_rate_runs_until_it_is_cancelled(server: Server) -> None:
     await server.post("/configure", {"queue": "orders", "options": {"ordered": False}})
     await push(server, "orders", *range(5))
     for _ in range(5):
@@ -257,7 +255,7 @@ async def test_one_dead_letter_is_purged(server: Server) -> None:
     assert (await server.delete(f"/dlq/{first['id']}")).code == "not_found"
 
 
-async def test_matching_dead_letters_are_purged_by_an_operation(server: Server) -> None:
+async def test_an_operation_purges_matching_dead_letters(server: Server) -> None:
     await push(server, "orders", *range(4))
     for n in range(4):
         await bury(server, "orders", consumerGroup="g" if n else "h")
@@ -283,11 +281,11 @@ async def test_matching_dead_letters_are_purged_by_an_operation(server: Server) 
         {"filter": {"queue": "orders", "from": "never"}},
     ],
 )
-async def test_a_redrive_that_is_not_clear_is_refused(server: Server, body: dict[str, Any]) -> None:
+async def test_an_ambiguous_redrive_is_rejected(server: Server, body: dict[str, Any]) -> None:
     assert (await server.post("/dlq/redrive", body)).code == "bad_request"
 
 
-async def test_what_is_not_there_is_not_found(server: Server) -> None:
+async def test_missing_dead_letters_and_queues_are_not_found(server: Server) -> None:
     for path in ("/dlq/0.4711", "/dlq/nonsense"):
         assert (await server.get(path)).code == "not_found"
         assert (await server.delete(path)).code == "not_found"
@@ -300,7 +298,7 @@ async def test_what_is_not_there_is_not_found(server: Server) -> None:
     assert (await server.get("/dlq", cursor="WyJhIl0")).code == "bad_request"
 
 
-async def test_too_many_ids_are_refused(dsn: str) -> None:
+async def test_too_many_ids_are_rejected(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_MAX_ITEMS": "2"}) as server:
         reply = await server.post("/dlq/redrive", {"filter": {"ids": ["0.1", "0.2", "0.3"]}})
 

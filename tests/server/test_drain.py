@@ -1,4 +1,4 @@
-"""A server that is told to stop finishes what it has begun, and takes nothing new."""
+"""A stopping server finishes running calls and rejects new ones."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from tests.support.postgres import Postgres
 from tests.support.server import Server, until
 
 
-async def test_who_waits_is_answered_with_nothing(dsn: str) -> None:
+async def test_long_polls_return_without_messages(dsn: str) -> None:
     async with Server(dsn) as server:
         await configure(server, "q")
         waiting = [
@@ -36,7 +36,7 @@ async def test_who_waits_is_answered_with_nothing(dsn: str) -> None:
         assert {(await each).status for each in waiting} == {204}
 
 
-async def test_what_runs_ends_and_what_comes_is_refused(dsn: str) -> None:
+async def test_running_calls_finish_and_new_ones_are_rejected(dsn: str) -> None:
     async with Server(dsn) as server:
         await push(server, "q", 0)
         kept = await asyncio.open_connection("127.0.0.1", server.port)
@@ -70,7 +70,7 @@ async def test_what_runs_ends_and_what_comes_is_refused(dsn: str) -> None:
         assert data(await pop(server, "q", batch=5)) == [0, 1]
 
 
-async def test_it_stops_in_bounded_time_whatever_runs(dsn: str) -> None:
+async def test_a_server_stops_within_a_bounded_time(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_SHUTDOWN_SECONDS": "1"}) as server:
         await push(server, "q", 0)
         async with held_partitions(dsn) as connection:
@@ -80,7 +80,7 @@ async def test_it_stops_in_bounded_time_whatever_runs(dsn: str) -> None:
             async with asyncio.timeout(20):
                 await server.stop()
 
-            # Cut off, or told that nobody knows.
+            # The connection is closed, or the outcome is reported as unknown.
             with contextlib.suppress(aiohttp.ClientError):
                 assert (await running).status in (500, 503)
 
@@ -107,7 +107,7 @@ async def test_a_worker_that_dies_is_replaced(dsn: str) -> None:
         await until(is_back, seconds=20)
 
 
-async def test_a_worker_that_dies_in_an_outage_takes_no_other_with_it() -> None:
+async def test_a_worker_that_dies_in_an_outage_does_not_stop_the_others() -> None:
     with Postgres() as postgres:
         async with Server(postgres.create_database("away"), {"NUM_WORKERS": "2"}) as server:
 
@@ -117,7 +117,7 @@ async def test_a_worker_that_dies_in_an_outage_takes_no_other_with_it() -> None:
             await until(lambda: is_logged("worker.started", 2), seconds=30)
             await asyncio.to_thread(postgres.stop)
             os.kill(_children(server.pid)[0], signal.SIGKILL)
-            # Itself, and one that found no database.
+            # The worker, and its replacement that found no database.
             await until(lambda: is_logged("worker.ended", 2), seconds=30)
             await server.hang_up()
             assert (await server.get("/livez")).status == 200
@@ -127,7 +127,7 @@ async def test_a_worker_that_dies_in_an_outage_takes_no_other_with_it() -> None:
             assert (await server.post("/push", {"items": items("q", 1)})).status == 201
 
 
-async def test_without_its_database_a_server_says_so() -> None:
+async def test_without_its_database_a_server_is_unready() -> None:
     with Postgres() as postgres:
         dsn = postgres.create_database("away")
         async with Server(dsn) as server:
@@ -158,7 +158,7 @@ async def _is_ready(server: Server) -> bool:
 
 
 async def _asleep(server: Server) -> None:
-    """Wait until those who came before have been looked for: calls of one queue go in order."""
+    """Wait until earlier long polls are registered: calls of one queue run in order."""
     for _ in range(3):
         await pop(server, "q")
 

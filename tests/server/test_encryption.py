@@ -1,4 +1,4 @@
-"""An encrypted queue over HTTP: a canary is in no table, index, TOAST, WAL or log."""
+"""An encrypted queue over HTTP: a canary appears in no table, index, TOAST, WAL or log."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ async def configure(server: Server, queue: str, **options: object) -> None:
 
 
 async def use_every_path(server: Server) -> None:
-    """Whatever can be done with a message, done with one that holds the canary."""
+    """Pass a message with the canary through every feature."""
     secret = {"secret": CANARY, "filler": FILLER}
     marked: dict[str, Any] = {"headers": {"secret": CANARY}}
     for queue in ("orders", "elsewhere"):
@@ -44,7 +44,7 @@ async def use_every_path(server: Server) -> None:
     letter = await bury(server, "orders", consumerGroup="g", subscriptionMode="all")
     letter = (await server.get(f"/dlq/{letter['id']}", reveal="true")).body
     assert (letter["data"], letter["headers"]) == (secret, marked["headers"])
-    # One to where it was, the other to another queue.
+    # One to its own queue, the other to another queue.
     wanted = {"filter": {"ids": [letter["id"]]}}
     assert (await server.post("/dlq/redrive", wanted)).body["count"] == 1
     (message,) = await pop(server, "orders", consumerGroup="g")
@@ -74,7 +74,7 @@ async def use_every_path(server: Server) -> None:
 
 
 def files_with(folder: Path, word: bytes) -> list[str]:
-    """Files of a data directory, the write-ahead log among them, that hold a word."""
+    """The files in a data directory, including the WAL, that contain a word."""
     return [
         str(path.relative_to(folder))
         for path in folder.rglob("*")
@@ -82,7 +82,7 @@ def files_with(folder: Path, word: bytes) -> list[str]:
     ]
 
 
-async def test_a_canary_is_nowhere() -> None:
+async def test_a_canary_is_never_stored_unencrypted() -> None:
     with Postgres() as postgres:
         dsn = postgres.create_database("canary")
         await migrate(dsn)
@@ -96,7 +96,7 @@ async def test_a_canary_is_nowhere() -> None:
             log = server.log
             arguments = Path(f"/proc/{server.pid}/cmdline").read_text()  # noqa: ASYNC240
         found = await asyncio.to_thread(files_with, postgres.data, CONTROL.encode())
-        # The search finds what is there: in a table and in the log of changes.
+        # The search works: it finds an unencrypted word in a table and in the WAL.
         assert any("base" in name for name in found)
         assert any("pg_wal" in name for name in found)
         assert await asyncio.to_thread(files_with, postgres.data, CANARY.encode()) == []
@@ -140,7 +140,7 @@ async def test_a_malformed_key_stops_the_start(dsn: str, variables: dict[str, st
     assert KEY[:-1] not in said
 
 
-async def test_a_server_without_the_key_says_so_and_one_with_it_goes_on(dsn: str) -> None:
+async def test_a_server_without_the_key_reports_it_and_one_with_the_key_continues(dsn: str) -> None:
     async with Server(dsn, KEYED) as keyed, Server(dsn) as keyless:
         await configure(keyed, "orders", encryptionEnabled=True)
         await push(keyed, "orders", 1)
@@ -158,7 +158,7 @@ async def test_a_server_without_the_key_says_so_and_one_with_it_goes_on(dsn: str
         assert (message["data"], message["attempt"]) == (1, 1)
 
 
-async def test_what_cannot_be_opened_keeps_no_other_from_a_page(dsn: str) -> None:
+async def test_one_undecryptable_message_does_not_hide_the_others(dsn: str) -> None:
     async with Server(dsn, KEYED) as keyed, Server(dsn) as keyless:
         await push(keyed, "orders", "plain", "plain")
         for _ in range(2):
@@ -208,7 +208,7 @@ async def test_what_cannot_be_opened_keeps_no_other_from_a_page(dsn: str) -> Non
         newest = (await keyed.get("/dlq", queue="orders")).body["messages"][0]
         one = await keyed.get(f"/dlq/{newest['id']}", reveal="true")
         assert (one.status, one.body["dataError"]) == (200, "encryption_unavailable")
-        # Nor does it keep any from being redriven, and it is not pushed as something else.
+        # Redrives skip it too, and it isn't pushed with another payload.
         ids = [each["id"] for each in (await keyed.get("/dlq", queue="orders")).body["messages"]]
         wanted = {"filter": {"ids": ids}, "destination": {"queue": "orders", "partition": "p"}}
         assert (await keyed.post("/dlq/redrive", wanted)).body["count"] == 3
@@ -216,7 +216,7 @@ async def test_what_cannot_be_opened_keeps_no_other_from_a_page(dsn: str) -> Non
 
 
 async def test_a_master_key_is_rotated_without_a_stop(dsn: str, tmp_path: Path) -> None:
-    """As the guide says: known everywhere, then first everywhere, then `rotate`, then alone."""
+    """The steps of the guide: add the key, make it first, run `rotate`, remove the old one."""
     keys = tmp_path / "keys"
     old, new = f"default:{KEY}", f"k2:{'cd' * 32}"
 

@@ -1,4 +1,4 @@
-"""Clients that hang up before they have read what they popped."""
+"""Clients that disconnect before they have read a pop's response."""
 
 import asyncio
 import socket
@@ -8,11 +8,11 @@ from tests.support.server import Server, until
 
 COUNT = 100
 PAYLOAD = "x" * 100_000
-"""Ten megabytes together, which no socket buffers take."""
+"""Ten megabytes together, more than socket buffers hold."""
 
 
 async def hang_up_while_reading(server: Server, path: str) -> None:
-    """Ask, read the beginning of the answer, and reset the connection."""
+    """Send a request, read the start of the response, and reset the connection."""
     loop = asyncio.get_running_loop()
     with socket.socket() as client:
         client.setblocking(False)
@@ -23,7 +23,7 @@ async def hang_up_while_reading(server: Server, path: str) -> None:
         assert (await loop.sock_recv(client, 512)).startswith(b"HTTP/1.1 200")
 
 
-async def test_messages_that_nobody_read_come_again_at_once_and_uncounted(server: Server) -> None:
+async def test_unread_messages_are_redelivered_immediately_without_counting(server: Server) -> None:
     items = [{"queue": "orders", "payload": PAYLOAD} for _ in range(COUNT)]
     for first in range(0, COUNT, 20):
         pushed = await server.post("/push", {"items": items[first : first + 20]})

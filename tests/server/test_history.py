@@ -1,4 +1,4 @@
-"""Figures of longer ago than counters are kept, from rollups."""
+"""Analytics beyond the retention of counters, from rollups."""
 
 import json
 from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ async def server(dsn: str, clock: Clock) -> AsyncIterator[Server]:
 
 
 class History:
-    """Rows of a queue as a rollup writes them."""
+    """Rows of a queue in the form that a rollup writes."""
 
     def __init__(self, connection: "asyncpg.Connection[asyncpg.Record]", queue_id: int) -> None:
         self._connection = connection
@@ -66,7 +66,7 @@ async def history(dsn: str, server: Server) -> AsyncIterator[History]:
 
 
 async def series(server: Server, days: float, **parameters: Any) -> Reply:  # noqa: ANN401
-    """What was pushed in the last days."""
+    """The push counts of the last days."""
     bounds = {"from": (NOW - timedelta(days=days)).isoformat(), "to": NOW.isoformat()}
     return await server.get("/analytics/series", **{"metric": "pushed", **bounds, **parameters})
 
@@ -80,7 +80,7 @@ def known(reply: Reply, metric: str = "pushed") -> dict[str, Any]:
     }
 
 
-async def test_ninety_days_come_from_days_and_the_last_of_them_from_counters(
+async def test_ninety_days_combine_daily_rollups_with_counters(
     server: Server, history: History
 ) -> None:
     for days in (120, 89, 30, 8, 7, 6):
@@ -92,7 +92,7 @@ async def test_ninety_days_come_from_days_and_the_last_of_them_from_counters(
 
     assert reply.body["bucketSeconds"] == 86_400
     assert len(reply.body["series"]) == 90
-    # Where there are both counters win, but for the day on which they begin.
+    # Counters take precedence, except on the day when they begin.
     assert known(reply) == {
         "2029-10-04": 89,
         "2029-12-02": 30,
@@ -103,7 +103,7 @@ async def test_ninety_days_come_from_days_and_the_last_of_them_from_counters(
     }
 
 
-async def test_a_bucket_that_counters_know_in_part_comes_whole_from_rollups(
+async def test_a_bucket_with_partial_counters_comes_from_rollups(
     server: Server, history: History, clock: Clock
 ) -> None:
     day = NOW - timedelta(days=7)
@@ -115,7 +115,7 @@ async def test_a_bucket_that_counters_know_in_part_comes_whole_from_rollups(
     assert known(reply) == {"2029-12-25": 24}
 
 
-async def test_all_routes_answer_for_ninety_days(server: Server, history: History) -> None:
+async def test_all_routes_return_ninety_days(server: Server, history: History) -> None:
     at = NOW - timedelta(days=60)
     bins = {
         "wait_bins": [60],
@@ -149,14 +149,14 @@ async def test_all_routes_answer_for_ninety_days(server: Server, history: Histor
     assert known(reply, "acked") == {}
 
 
-async def test_what_nobody_watched_is_null_and_not_zero(server: Server, history: History) -> None:
+async def test_unsampled_times_are_null_instead_of_zero(server: Server, history: History) -> None:
     await history.add(86_400, NOW - timedelta(days=60), pushed=10)
     await history.add(86_400, NOW - timedelta(days=59), pushed=10, samples=1)
 
     assert known(await series(server, 90, metric="popped"), "popped") == {"2029-11-03": 0}
 
 
-async def test_buckets_fit_what_is_kept_so_far_back(server: Server, history: History) -> None:
+async def test_buckets_match_the_stored_resolution(server: Server, history: History) -> None:
     for grain, days in zip(GRAINS, (7, 90, 400), strict=True):
         await history.add(grain, NOW - timedelta(days=days), pushed=1)
 
@@ -176,7 +176,9 @@ async def test_buckets_fit_what_is_kept_so_far_back(server: Server, history: His
     assert "multiple" in (await series(server, 20, bucketSeconds=1_800)).body["detail"]
 
 
-async def test_a_time_that_nothing_is_kept_of_is_refused(server: Server, history: History) -> None:
+async def test_a_time_before_the_oldest_record_is_rejected(
+    server: Server, history: History
+) -> None:
     long_ago = {"from": "2020-01-01T00:00:00Z", "to": "2020-01-01T01:00:00Z"}
     for parameters in (long_ago, {"from": "2029-11-01T00:00:00Z", "to": NOW.isoformat()}):
         reply = await server.get("/analytics/series", metric="pushed", **parameters)
@@ -187,5 +189,5 @@ async def test_a_time_that_nothing_is_kept_of_is_refused(server: Server, history
         await history.add(grain, NOW - timedelta(days=20), pushed=1)
     reply = await server.get("/analytics/series", metric="pushed", **long_ago)
     assert (reply.status, reply.code) == (400, "bad_request")
-    # The installation is younger than the range: what was before is null.
+    # The installation is younger than the range: earlier values are null.
     assert known(await series(server, 61)) == {"2029-12-12": 1}

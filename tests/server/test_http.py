@@ -1,4 +1,4 @@
-"""The conventions of the contract: media types, names in paths, headers, problems, limits."""
+"""Conventions of the HTTP API: media types, names in paths, headers, problems, limits."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ async def test_a_body_is_json_in_utf_8(shared: Server, media_type: str) -> None:
         "content-type: application/json\r\ncontent-encoding: gzip, gzip",
     ],
 )
-async def test_another_media_type_is_refused(shared: Server, header: str) -> None:
+async def test_another_media_type_is_rejected(shared: Server, header: str) -> None:
     head, body = await spoken(shared, posted("/push", item(a_queue()), header))
 
     assert head.startswith(b"HTTP/1.1 415 ")
@@ -62,7 +62,7 @@ async def test_gzip_is_accepted(shared: Server, encoding: str) -> None:
 
 
 @pytest.mark.parametrize("size", [2**18 - 100, 2**18, 2**19, 900_000])
-async def test_a_little_gzip_may_hold_much(shared: Server, size: int) -> None:
+async def test_highly_compressed_gzip_is_accepted(shared: Server, size: int) -> None:
     queue = a_queue()
     squeezed = gzip.compress(item(queue, size), 9)
 
@@ -88,7 +88,7 @@ WHOLE = gzip.compress(item("q"), mtime=0)
         zlib.compress(b"{}"),
     ],
 )
-async def test_gzip_that_is_damaged_is_refused(shared: Server, damaged: bytes) -> None:
+async def test_damaged_gzip_is_rejected(shared: Server, damaged: bytes) -> None:
     head, body = await spoken(shared, posted("/push", damaged, JSON, "content-encoding: gzip"))
 
     assert head.startswith(b"HTTP/1.1 400 ")
@@ -111,7 +111,7 @@ async def test_gzip_that_is_damaged_is_refused(shared: Server, damaged: bytes) -
         b'{"items":[{"queue":"q","payload":NaN}]}',
     ],
 )
-async def test_what_is_not_json_is_refused(shared: Server, body: bytes) -> None:
+async def test_invalid_json_is_rejected(shared: Server, body: bytes) -> None:
     head, answer = await spoken(shared, posted("/push", body))
 
     assert head.startswith(b"HTTP/1.1 400 "), answer
@@ -119,7 +119,7 @@ async def test_what_is_not_json_is_refused(shared: Server, body: bytes) -> None:
     assert (problem["code"], problem["applied"]) == ("bad_request", False)
 
 
-async def test_names_in_paths_are_split_first_and_decoded_once(shared: Server) -> None:
+async def test_paths_are_split_before_names_are_decoded(shared: Server) -> None:
     queue = f"{a_queue()}/b%2Fc.d ä?#"
     await push(shared, queue, 1, partition="x/y")
     base = queue.replace("%", "%25").replace("/", "%2F").replace(" ", "%20")
@@ -134,7 +134,7 @@ async def test_names_in_paths_are_split_first_and_decoded_once(shared: Server) -
     )
 
 
-async def test_a_path_that_is_not_utf_8_is_refused(shared: Server) -> None:
+async def test_a_path_that_is_not_utf_8_is_rejected(shared: Server) -> None:
     reply = await shared.request("GET", "/pop/queue/%ff")
 
     assert (reply.status, reply.code) == (400, "bad_request")
@@ -146,7 +146,7 @@ async def test_a_path_that_is_not_utf_8_is_refused(shared: Server) -> None:
      "/api/v2/push", "/api/v1/pop/queue", "/api/v1/pop/queue/", "/api/v1/pop/queue/q/partition",
      "/API/v1/push", "/api/v1/lease/x"],
 )  # fmt: skip
-async def test_there_is_nothing_elsewhere(shared: Server, path: str) -> None:
+async def test_unknown_paths_are_not_found(shared: Server, path: str) -> None:
     request = f"POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
     head, body = await spoken(shared, request.encode())
@@ -155,14 +155,14 @@ async def test_there_is_nothing_elsewhere(shared: Server, path: str) -> None:
     assert json.loads(body)["code"] == "no_such_route"
 
 
-async def test_another_method_says_which_would_do(shared: Server) -> None:
+async def test_a_wrong_method_lists_the_allowed_ones(shared: Server) -> None:
     for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS"):
         reply = await shared.request(method, "/push")
         assert (reply.status, reply.code) == (405, "method_not_allowed")
         assert reply.headers["Allow"] == "POST"
 
 
-async def test_head_is_get_without_the_body(shared: Server) -> None:
+async def test_head_returns_a_get_without_its_body(shared: Server) -> None:
     request = b"HEAD /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
     head, body = await spoken(shared, request)
@@ -172,7 +172,7 @@ async def test_head_is_get_without_the_body(shared: Server) -> None:
     assert body == b""
 
 
-async def test_a_request_id_is_echoed_or_made(shared: Server) -> None:
+async def test_a_request_id_is_echoed_or_generated(shared: Server) -> None:
     async def answered(sent: str | None) -> str:
         headers = {} if sent is None else {"X-Request-Id": sent}
         reply = await shared.request("GET", "/livez", headers=headers)
@@ -184,7 +184,7 @@ async def test_a_request_id_is_echoed_or_made(shared: Server) -> None:
     assert all(each.startswith("r-") for each in made)
 
 
-async def test_a_problem_is_told_as_the_contract_says(shared: Server) -> None:
+async def test_a_problem_has_the_documented_fields(shared: Server) -> None:
     reply = await shared.request(
         "POST", "/push", {"items": [{"queue": "q"}]}, headers={"X-Request-Id": "r-77"}
     )
@@ -204,7 +204,7 @@ async def test_a_problem_is_told_as_the_contract_says(shared: Server) -> None:
     }
 
 
-async def test_every_answer_of_the_api_is_not_to_be_stored(shared: Server) -> None:
+async def test_api_responses_are_not_cacheable(shared: Server) -> None:
     queue = a_queue()
     for reply in (
         await shared.post("/push", {"items": items(queue, 1)}),
@@ -215,7 +215,7 @@ async def test_every_answer_of_the_api_is_not_to_be_stored(shared: Server) -> No
         assert reply.headers["Cache-Control"] == "no-store"
 
 
-async def test_a_body_has_so_many_bytes_inflated_or_not(dsn: str) -> None:
+async def test_the_size_of_a_body_is_limited_before_and_after_decompression(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_MAX_BODY_BYTES": "100000"}) as server:
         large = item("q", 100_001)
         chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(large), large)
@@ -234,7 +234,7 @@ async def test_a_body_has_so_many_bytes_inflated_or_not(dsn: str) -> None:
         assert head.startswith(b"HTTP/1.1 201 ")
 
 
-async def test_a_body_may_come_in_chunks(shared: Server) -> None:
+async def test_a_chunked_body_is_accepted(shared: Server) -> None:
     queue = a_queue()
     body = item(queue)
     half = len(body) // 2
@@ -249,7 +249,7 @@ async def test_a_body_may_come_in_chunks(shared: Server) -> None:
     assert data(await pop(shared, queue)) == ["x"]
 
 
-async def test_a_large_push_is_no_large_header(shared: Server) -> None:
+async def test_a_large_push_does_not_count_as_headers(shared: Server) -> None:
     queue = a_queue()
     head, _ = await spoken(shared, posted("/push", item(queue, 900_000)))
 
@@ -264,17 +264,17 @@ async def test_a_large_push_is_no_large_header(shared: Server) -> None:
         [f"x-{n}: {'y' * 100}" for n in range(400)],
     ],
 )
-async def test_headers_have_so_many_bytes(shared: Server, headers: list[str]) -> None:
+async def test_the_size_of_headers_is_limited(shared: Server, headers: list[str]) -> None:
     head, body = await spoken(shared, posted("/push", item("q"), JSON, *headers))
 
     assert head.startswith(b"HTTP/1.1 431 ")
     assert json.loads(body)["code"] == "headers_too_large"
 
 
-async def test_headers_without_end_are_ended(shared: Server) -> None:
+async def test_endless_headers_close_the_connection(shared: Server) -> None:
     _, writer = await asyncio.open_connection("127.0.0.1", shared.port)
     writer.write(b"GET /livez HTTP/1.1\r\nx-endless: ")
-    # The server goes while we still write, so its answer may be lost on the way.
+    # The server may close while the test still writes, so its response may be lost.
     with contextlib.suppress(ConnectionError):
         async with asyncio.timeout(10):
             while not writer.is_closing():
@@ -285,14 +285,14 @@ async def test_headers_without_end_are_ended(shared: Server) -> None:
     assert (await shared.get("/livez")).status == 200
 
 
-async def test_what_is_not_http_is_refused(shared: Server) -> None:
+async def test_a_request_that_is_not_http_is_rejected(shared: Server) -> None:
     for request in (b"\0\1\2\3\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01\x02\x00" * 10):
         head, body = await spoken(shared, request)
         assert head.startswith(b"HTTP/1.1 400 ")
         assert json.loads(body)["code"] == "bad_request"
 
 
-async def test_pipelined_requests_are_answered_in_order(shared: Server) -> None:
+async def test_pipelined_requests_are_processed_in_order(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue)
     one = posted(f"/pop/queue/{queue}", b'{"wait":true,"timeout":300}').replace(
@@ -319,7 +319,7 @@ def impatient() -> dict[str, str]:
         posted("/push", b"{}")[:-1],
     ],
 )
-async def test_a_request_that_never_ends_is_ended(
+async def test_an_unfinished_request_times_out(
     dsn: str, impatient: dict[str, str], beginning: bytes
 ) -> None:
     async with Server(dsn, impatient) as server:
@@ -329,9 +329,7 @@ async def test_a_request_that_never_ends_is_ended(
         assert json.loads(body)["code"] == "request_timeout"
 
 
-async def test_a_request_byte_by_byte_is_ended_all_the_same(
-    dsn: str, impatient: dict[str, str]
-) -> None:
+async def test_a_request_sent_byte_by_byte_times_out(dsn: str, impatient: dict[str, str]) -> None:
     async with Server(dsn, impatient) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         answer = asyncio.create_task(reader.read(-1))
@@ -341,18 +339,20 @@ async def test_a_request_byte_by_byte_is_ended_all_the_same(
                 await asyncio.sleep(0.05)
         writer.close()
 
-        # Half a header answered with its problem, or cut: what counts is that it is over.
+        # The server responds to half a header, or closes the connection. Either ends it.
         assert answer.result()[:12] in (b"", b"HTTP/1.1 408", b"HTTP/1.1 400")
 
 
-async def test_a_wait_is_no_slow_request(dsn: str, impatient: dict[str, str]) -> None:
+async def test_a_long_poll_does_not_count_as_a_slow_request(
+    dsn: str, impatient: dict[str, str]
+) -> None:
     async with Server(dsn, impatient) as server:
         await configure(server, "q")
 
         assert await pop(server, "q", wait=True, timeout=3_000) == []
 
 
-async def test_a_client_that_does_not_read_its_answer_is_let_go(
+async def test_a_client_that_does_not_read_its_response_is_disconnected(
     dsn: str, impatient: dict[str, str]
 ) -> None:
     async with Server(dsn, impatient) as server:
@@ -362,7 +362,7 @@ async def test_a_client_that_does_not_read_its_answer_is_let_go(
         writer.write(posted("/pop/queue/q", b'{"batch":20}'))
         assert await reader.readexactly(1) == b"H"
 
-        # Not a byte more is read by us until the server has given up.
+        # The test reads no further byte until the server has closed the connection.
         await until(lambda: _has_nothing_to_send(server), seconds=20)
         writer.close()
 
@@ -370,7 +370,7 @@ async def test_a_client_that_does_not_read_its_answer_is_let_go(
 ALIVE = b"GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
 
-async def test_more_connections_than_allowed_are_refused(dsn: str) -> None:
+async def test_connections_above_the_limit_are_rejected(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_MAX_CONNECTIONS": "3"}) as server:
         await server.hang_up()
         opened = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(3)]
@@ -383,7 +383,7 @@ async def test_more_connections_than_allowed_are_refused(dsn: str) -> None:
             writer.close()
 
 
-async def test_more_connections_of_one_address_than_allowed_are_refused(dsn: str) -> None:
+async def test_connections_above_the_limit_per_address_are_rejected(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_MAX_CONNECTIONS_PER_ADDRESS": "3"}) as server:
         await server.hang_up()
         opened = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(3)]
@@ -393,27 +393,27 @@ async def test_more_connections_of_one_address_than_allowed_are_refused(dsn: str
         assert head.startswith(b"HTTP/1.1 429 ")
         assert b"\r\nretry-after: " in head
         assert json.loads(body)["code"] == "rate_limited"
-        # Another address, also of loopback, has its own.
+        # Another address has its own limit, on loopback too.
         reader, elsewhere = await asyncio.open_connection(
             "127.0.0.1", server.port, local_addr=("127.0.0.2", 0)
         )
         elsewhere.write(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
-        # Who goes makes room.
+        # A closed connection makes room.
         for writer in (elsewhere, *(writer for _, writer in opened)):
             writer.close()
 
         async def is_let_in() -> bool:
             try:
                 head, _ = await spoken(server, ALIVE)
-            except ConnectionResetError:  # Refused before the request was read.
+            except ConnectionResetError:  # Closed before the request was read.
                 return False
             return head.startswith(b"HTTP/1.1 200 ")
 
         await until(is_let_in)
 
 
-async def test_behind_a_proxy_connections_of_one_address_are_the_proxys_to_bound(dsn: str) -> None:
+async def test_behind_a_proxy_the_limit_per_address_does_not_apply(dsn: str) -> None:
     proxied = {"QUEEN_MAX_CONNECTIONS_PER_ADDRESS": "1", "QUEEN_BEHIND_PROXY": "true"}
     async with Server(dsn, proxied) as server:
         await server.get("/livez")
@@ -425,7 +425,7 @@ async def test_behind_a_proxy_connections_of_one_address_are_the_proxys_to_bound
 
 
 async def _has_nothing_to_send(server: Server) -> bool:
-    """By the kernel's table: local address, state (1: established), bytes that wait."""
+    """Read the kernel's table: local address, state (1: established), unsent bytes."""
     table = await asyncio.to_thread(Path(f"/proc/{server.pid}/net/tcp").read_text)
     for line in table.splitlines()[1:]:
         _, local, _, state, queued, *_ = line.split()

@@ -1,4 +1,4 @@
-"""Jobs over HTTP: added, looked at, waited for, cancelled, tried again."""
+"""Jobs over HTTP: add, show, wait, cancel, retry."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ async def test_a_job_is_a_message_with_a_name(shared: Server) -> None:
     assert await status(shared, queue, id_) == "completed"
 
 
-async def test_several_jobs_are_added_at_once(shared: Server) -> None:
+async def test_several_jobs_are_added_in_one_call(shared: Server) -> None:
     queue = a_queue()
     jobs = [{"queue": queue, "name": "n", "data": n, "priority": 1 + n % 5} for n in range(10)]
 
@@ -54,7 +54,7 @@ async def test_several_jobs_are_added_at_once(shared: Server) -> None:
     assert (await shared.post("/jobs/bulk", {"jobs": []})).code == "bad_request"
 
 
-async def test_a_job_that_is_not_due_yet_is_found_before_and_after(
+async def test_a_delayed_job_is_found_before_and_after_it_is_due(
     server: Server, clock: Clock
 ) -> None:
     id_ = await add(server, "q", data=1, delaySeconds=60)
@@ -85,7 +85,7 @@ async def test_a_unique_job_is_added_once(shared: Server) -> None:
     assert (await show(shared, queue, "u"))["data"] == 1
 
 
-async def test_a_unique_job_with_a_key_is_found_by_both(shared: Server) -> None:
+async def test_a_unique_job_with_a_key_is_found_by_id_and_key(shared: Server) -> None:
     queue = a_queue()
     await add(shared, queue, unique="u", key="a")
 
@@ -93,7 +93,7 @@ async def test_a_unique_job_with_a_key_is_found_by_both(shared: Server) -> None:
     assert await status(shared, queue, "u", key="a") == "waiting"
 
 
-async def test_a_queue_in_order_has_no_jobs(shared: Server) -> None:
+async def test_an_ordered_queue_rejects_jobs(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue, ordered=True)
     reply = await shared.post("/jobs", {"queue": queue, "name": "n"})
@@ -101,7 +101,7 @@ async def test_a_queue_in_order_has_no_jobs(shared: Server) -> None:
     assert reply.code == "invalid_item"
 
 
-async def test_who_waits_for_a_result_gets_it_when_it_is_there(shared: Server) -> None:
+async def test_a_wait_returns_when_the_result_is_stored(shared: Server) -> None:
     queue = a_queue()
     id_ = await add(shared, queue)
     waiting = asyncio.create_task(show(shared, queue, id_, wait="true", timeout=20_000))
@@ -115,7 +115,7 @@ async def test_who_waits_for_a_result_gets_it_when_it_is_there(shared: Server) -
     assert (job["status"], job["result"]) == ("completed", "there")
 
 
-async def test_who_waits_hears_of_any_end(shared: Server) -> None:
+async def test_a_wait_returns_for_every_final_status(shared: Server) -> None:
     queue = a_queue()
     plain, dead, gone, late = [await add(shared, queue, data=n) for n in range(4)]
     waits = [
@@ -162,7 +162,7 @@ async def test_a_cancelled_unique_job_may_be_added_again(server: Server, clock: 
     assert (await show(server, "q", "u"))["result"] == 2
 
 
-async def test_a_waiting_job_is_cancelled_and_no_other(shared: Server) -> None:
+async def test_only_the_given_waiting_job_is_cancelled(shared: Server) -> None:
     queue = a_queue()
     ids = [await add(shared, queue, data=n) for n in range(5)]
 
@@ -186,7 +186,7 @@ async def test_a_job_that_waits_for_its_next_attempt_is_cancelled(
     assert await pop(server, "q") == []
 
 
-async def test_a_running_job_is_cancelled_and_its_worker_hears_of_it(shared: Server) -> None:
+async def test_a_running_job_is_cancelled_and_its_worker_is_notified(shared: Server) -> None:
     queue = a_queue()
     ids = [await add(shared, queue, data=n) for n in range(3)]
     messages = await pop(shared, queue, batch=3)
@@ -205,7 +205,7 @@ async def test_a_running_job_is_cancelled_and_its_worker_hears_of_it(shared: Ser
     assert await status(shared, queue, ids[0]) == "completed"
 
 
-async def test_a_running_job_that_is_cancelled_pushes_nothing(shared: Server) -> None:
+async def test_a_cancelled_running_job_pushes_no_messages(shared: Server) -> None:
     queue, out = a_queue(), a_queue()
     id_ = await add(shared, queue)
     message = await take(shared, queue)
@@ -221,7 +221,7 @@ async def test_a_running_job_that_is_cancelled_pushes_nothing(shared: Server) ->
     assert await pop(shared, out) == []
 
 
-async def test_a_renewal_tells_lost_leases(server: Server, clock: Clock) -> None:
+async def test_a_renewal_returns_lost_leases(server: Server, clock: Clock) -> None:
     await add(server, "q")
     message = await take(server, "q", leaseSeconds=1)
     await clock.advance(seconds=10)
@@ -233,7 +233,7 @@ async def test_a_renewal_tells_lost_leases(server: Server, clock: Clock) -> None
     assert (await server.post("/jobs/renew", {"leaseIds": []})).body["results"] == []
 
 
-async def test_a_failed_job_is_tried_again(shared: Server) -> None:
+async def test_a_failed_job_is_retried(shared: Server) -> None:
     queue = a_queue()
     id_ = await add(shared, queue)
     assert (await shared.post(path(queue, id_, "/retry"))).code == "not_retryable"
@@ -249,7 +249,7 @@ async def test_a_failed_job_is_tried_again(shared: Server) -> None:
     assert await status(shared, queue, id_) == "completed"
 
 
-async def test_progress_is_told_by_who_holds_the_job(server: Server, clock: Clock) -> None:
+async def test_only_the_lease_holder_reports_progress(server: Server, clock: Clock) -> None:
     id_ = await add(server, "q")
     message = await take(server, "q", leaseSeconds=1)
     said = {"leaseId": message["leaseId"], "progress": 0.5}
@@ -304,7 +304,7 @@ async def test_jobs_are_listed_by_status_name_tag_and_key(shared: Server) -> Non
     assert await listed(key="k") == [other]
 
 
-async def test_figures_of_a_queue_count_jobs(server: Server, clock: Clock) -> None:
+async def test_metrics_of_a_queue_count_jobs(server: Server, clock: Clock) -> None:
     ids = [await add(server, "q", data=n) for n in range(10)]
     await add(server, "q", delaySeconds=60)
     messages = await pop(server, "q", batch=5)
@@ -325,7 +325,7 @@ async def test_figures_of_a_queue_count_jobs(server: Server, clock: Clock) -> No
     assert len(ids) == 10
 
 
-async def test_figures_tell_what_was_done_lately(shared: Server) -> None:
+async def test_metrics_include_recent_activity(shared: Server) -> None:
     queue = a_queue()
     await add(shared, queue)
     await done(shared, await take(shared, queue))
@@ -339,7 +339,7 @@ async def test_figures_tell_what_was_done_lately(shared: Server) -> None:
     assert queue in {each["queue"] for each in every}
 
 
-async def test_figures_of_queues_come_in_pages(server: Server) -> None:
+async def test_metrics_of_queues_are_listed_in_pages(server: Server) -> None:
     for queue in ("a", "b", "c"):
         await configure(server, queue, ordered=False)
     await configure(server, "ordered", ordered=True)
@@ -350,7 +350,7 @@ async def test_figures_of_queues_come_in_pages(server: Server) -> None:
     assert (await server.get("/jobs/metrics")).body["nextCursor"] is None
 
 
-async def test_old_jobs_are_cleaned(server: Server, clock: Clock) -> None:
+async def test_old_jobs_are_deleted(server: Server, clock: Clock) -> None:
     await configure(server, "q", ordered=False)
     gone, dead = await add(server, "q", data=1), await add(server, "q", data=2)
     first, second = await pop(server, "q", batch=2)
@@ -373,7 +373,7 @@ async def test_old_jobs_are_cleaned(server: Server, clock: Clock) -> None:
     assert gone != dead
 
 
-async def test_what_is_no_job_is_shown_without_a_name(shared: Server) -> None:
+async def test_a_plain_message_is_shown_without_a_name(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue, ordered=False)
     (pushed,) = await push(shared, queue, [1, 2])

@@ -1,4 +1,4 @@
-"""Leases over HTTP: extended, never shortened, released."""
+"""Leases over HTTP: extend and release."""
 
 from datetime import datetime
 
@@ -28,7 +28,7 @@ async def test_a_lease_is_extended(dsn: str, clock: Clock) -> None:
         assert (await ack(server, message)).status == 200
 
 
-async def test_an_extension_is_the_queues_lease_time_unless_said(shared: Server) -> None:
+async def test_the_default_extension_is_the_queues_lease_time(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1)
     message = await pop_one(shared, queue, leaseSeconds=1)
@@ -42,7 +42,7 @@ async def test_an_extension_is_the_queues_lease_time_unless_said(shared: Server)
         assert 290 < (until - before).total_seconds() < 330
 
 
-async def test_an_extension_never_shortens(shared: Server) -> None:
+async def test_an_extension_never_shortens_a_lease(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1)
     message = await pop_one(shared, queue, leaseSeconds=1000)
@@ -55,7 +55,7 @@ async def test_an_extension_never_shortens(shared: Server) -> None:
 
 
 @pytest.mark.parametrize("lease", [LOST, "nonsense", "%20", "a%2Fb"])
-async def test_a_lease_that_is_not_there_is_lost(shared: Server, lease: str) -> None:
+async def test_an_unknown_lease_is_lost(shared: Server, lease: str) -> None:
     for verb in ("ack", "extend", "release"):
         reply = await shared.post(f"/lease/{lease}/{verb}", {})
         assert (reply.status, reply.code, reply.body["applied"]) == (409, "lease_lost", False)
@@ -64,14 +64,14 @@ async def test_a_lease_that_is_not_there_is_lost(shared: Server, lease: str) -> 
 @pytest.mark.parametrize(
     "body", [{"seconds": 0}, {"seconds": 43_201}, {"seconds": "1"}, {"second": 1}]
 )
-async def test_a_malformed_extension_is_refused(shared: Server, body: dict[str, object]) -> None:
+async def test_a_malformed_extension_is_rejected(shared: Server, body: dict[str, object]) -> None:
     several = {"leaseIds": [LOST], **body}
     for path, sent in ((f"/lease/{LOST}/extend", body), ("/lease/extend", several)):
         reply = await shared.post(path, sent)
         assert (reply.status, reply.code) == (400, "bad_request")
 
 
-async def test_several_leases_are_answered_each(shared: Server) -> None:
+async def test_several_leases_are_extended_with_a_result_each(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1, partition="a")
     await push(shared, queue, 2, partition="b")
@@ -87,7 +87,7 @@ async def test_several_leases_are_answered_each(shared: Server) -> None:
     assert results[0]["expiresAt"]
 
 
-async def test_so_many_leases_fit_a_call(dsn: str) -> None:
+async def test_the_number_of_leases_per_call_is_limited(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_MAX_ITEMS": "2"}) as server:
         reply = await server.post("/lease/extend", {"leaseIds": [LOST] * 3})
         empty = await server.post("/lease/extend", {"leaseIds": []})
@@ -96,7 +96,7 @@ async def test_so_many_leases_fit_a_call(dsn: str) -> None:
         assert (empty.status, empty.code) == (400, "bad_request")
 
 
-async def test_an_ack_of_a_lease_settles_what_is_left(shared: Server) -> None:
+async def test_an_ack_of_a_lease_settles_its_remaining_messages(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1, 2, 3, 4)
     one, *_ = await pop(shared, queue, batch=3)
@@ -112,7 +112,7 @@ async def test_an_ack_of_a_lease_settles_what_is_left(shared: Server) -> None:
     assert (await shared.post(f"/lease/{one['leaseId']}/ack")).code == "lease_lost"
 
 
-async def test_a_release_gives_back_what_is_unsettled_uncounted(shared: Server) -> None:
+async def test_a_release_returns_unsettled_messages_without_counting(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1, 2, 3)
     one, *_ = messages = await pop(shared, queue, batch=3)

@@ -1,4 +1,4 @@
-"""What the server logs, and what it never does."""
+"""Log events of the server, and data that must never be logged."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ def lines(server: Server, event: str) -> list[dict[str, Any]]:
 
 
 async def break_database(server: Server, dsn: str) -> None:
-    """Make pushes fail in a way that nobody foresaw."""
+    """Make pushes fail with an unexpected error."""
     import asyncpg
 
     connection = await asyncpg.connect(dsn)
@@ -34,7 +34,7 @@ async def break_database(server: Server, dsn: str) -> None:
     await connection.close()
 
 
-async def test_an_operator_reads_when_it_starts_and_stops(server: Server) -> None:
+async def test_start_and_stop_are_logged(server: Server) -> None:
     await server.stop()
 
     (started,) = lines(server, "server.started")
@@ -47,7 +47,7 @@ async def test_an_operator_reads_when_it_starts_and_stops(server: Server) -> Non
     assert stopped["level"] == "info"
 
 
-async def test_an_unexpected_error_is_logged_with_its_trace_and_answered_as_internal(
+async def test_an_unexpected_error_is_logged_with_its_traceback_and_returned_as_internal(
     server: Server, dsn: str
 ) -> None:
     await break_database(server, dsn)
@@ -72,7 +72,7 @@ async def test_an_unexpected_error_is_logged_with_its_trace_and_answered_as_inte
     assert b'queen_unexpected_errors_total{route="/api/v1/push"} 1' in metrics.body
 
 
-async def test_no_line_holds_a_payload_a_header_or_a_password(dsn: str) -> None:
+async def test_no_line_contains_a_payload_header_or_password(dsn: str) -> None:
     environment = {"LOG_LEVEL": "debug", "PG_PASSWORD": f"{SECRET}-password"}
     async with Server(dsn, environment) as server:
         item = {
@@ -112,19 +112,19 @@ async def test_probes_are_not_logged(dsn: str) -> None:
         assert entry["request_id"]
 
 
-async def test_info_has_no_line_a_call(server: Server) -> None:
+async def test_level_info_has_no_line_per_call(server: Server) -> None:
     await server.post("/push", {"items": [{"queue": "orders", "payload": 1}]})
 
     assert not lines(server, "http.request")
 
 
-async def test_a_console_gets_words_instead_of_json(dsn: str) -> None:
+async def test_the_console_format_is_readable_text(dsn: str) -> None:
     async with Server(dsn, {"LOG_FORMAT": "console"}) as server:
         assert "server.started" in server.log
         assert not server.log.startswith("{")
 
 
-async def test_an_outage_is_one_line_and_its_end_another(dsn: str) -> None:
+async def test_an_outage_logs_one_line_at_its_start_and_one_at_its_end(dsn: str) -> None:
     import asyncpg
 
     name = dsn.split("/")[3].partition("?")[0]

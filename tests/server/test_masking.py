@@ -1,4 +1,4 @@
-"""What is sealed is masked for who looks, and revealed to who may consume it: by a logged call."""
+"""Payloads of encrypted queues are masked, and revealed only by an audited call with `consume`."""
 
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
@@ -18,13 +18,13 @@ SECRET = {"name": CANARY, "card": {"number": 42}, "metadata": {"tags": ["vip"]}}
 
 
 class Shop(NamedTuple):
-    """An encrypted queue with something of every kind, and where each of it is seen."""
+    """An encrypted queue with an object of every kind, and the views that show it."""
 
     admin: Caller
     reader: Caller
     consumer: Caller
     views: dict[str, list[str]]
-    """Where to look, and what the log calls what is revealed there."""
+    """The views, and the names of their objects in the audit log."""
 
 
 @pytest.fixture
@@ -78,13 +78,13 @@ def with_reveal(view: str) -> str:
 
 
 def rows(reply: Reply) -> list[dict[str, Any]]:
-    """What a view shows, be it a list or one."""
+    """The rows of a view, whether it is a list or a single object."""
     assert reply.status == 200, reply
     return reply.body.get("messages") or reply.body.get("jobs") or [reply.body]
 
 
 async def newest_record(shop: Shop) -> dict[str, Any]:
-    """The last thing that somebody other than the one who reads the log did."""
+    """The newest record of any caller except the one who reads the log."""
     records = (await shop.admin.get("/audit", limit=20)).body["records"]
     return next(
         each["record"] for each in records if each["record"]["action"] != "GET /api/v1/audit"
@@ -92,12 +92,12 @@ async def newest_record(shop: Shop) -> dict[str, Any]:
 
 
 async def revelations(shop: Shop) -> int:
-    """How many records say that payloads were revealed."""
+    """The number of records about revealed payloads."""
     records = (await shop.admin.get("/audit", limit=1_000)).body["records"]
     return sum(each["record"]["revealed"] is not None for each in records)
 
 
-async def test_every_view_of_payloads_is_masked_unless_it_is_to_be_revealed(shop: Shop) -> None:
+async def test_every_view_of_payloads_is_masked_unless_revealed(shop: Shop) -> None:
     for view, ids in shop.views.items():
         before = await revelations(shop)
         for caller in (shop.reader, shop.consumer, shop.admin):
@@ -122,7 +122,7 @@ async def test_every_view_of_payloads_is_masked_unless_it_is_to_be_revealed(shop
         assert CANARY not in str(record)
 
 
-async def test_dead_letters_of_all_queues_are_masked_and_revealed_of_one_alone(shop: Shop) -> None:
+async def test_dead_letters_are_revealed_for_one_queue_at_a_time(shop: Shop) -> None:
     (letter,) = rows(await shop.consumer.get("/dlq"))
     assert (letter["masked"], letter["data"]) == (True, None)
     reply = await shop.consumer.get("/dlq?reveal=true")
@@ -130,7 +130,7 @@ async def test_dead_letters_of_all_queues_are_masked_and_revealed_of_one_alone(s
     assert "queue is required" in reply.body["detail"]
 
 
-async def test_a_sealed_schedule_does_not_leave_its_seal_by_who_may_not_consume(
+async def test_a_schedule_cannot_copy_an_encrypted_payload_without_consume_permission(
     shop: Shop, dsn: str
 ) -> None:
     permissions = ["browse", "configure", "produce"]
@@ -144,7 +144,7 @@ async def test_a_sealed_schedule_does_not_leave_its_seal_by_who_may_not_consume(
     assert (await shop.admin.post("/schedules/s/run")).status == 201
 
 
-async def test_who_may_not_consume_reveals_nothing(shop: Shop) -> None:
+async def test_reveal_needs_consume_permission(shop: Shop) -> None:
     for view in shop.views:
         reply = await shop.reader.get(with_reveal(view))
         assert (reply.status, reply.code) == (403, "forbidden"), view
@@ -154,7 +154,7 @@ async def test_who_may_not_consume_reveals_nothing(shop: Shop) -> None:
         assert record["revealed"] is None
 
 
-async def test_what_is_revealed_comes_back_as_it_was_pushed(shop: Shop) -> None:
+async def test_a_revealed_payload_equals_the_pushed_one(shop: Shop) -> None:
     view = next(each for each in shop.views if each.endswith("/t") and "/messages/" in each)
     (found,) = rows(await shop.consumer.get(with_reveal(view)))
     assert (found["data"], found["headers"]) == (SECRET, {"secret": CANARY})
@@ -176,7 +176,7 @@ async def test_what_is_revealed_comes_back_as_it_was_pushed(shop: Shop) -> None:
         "/jobs?queue=q&tag={}",
     ],
 )
-async def test_a_search_inside_does_not_tell_what_is_masked(shop: Shop, search: str) -> None:
+async def test_a_search_in_masked_payloads_is_rejected(shop: Shop, search: str) -> None:
     wanted = "vip" if "tag" in search else CANARY
     for caller in (shop.reader, shop.admin):
         told = [await caller.get(search.format(word)) for word in (wanted, "nonsense")]
@@ -192,12 +192,12 @@ async def test_a_search_inside_does_not_tell_what_is_masked(shop: Shop, search: 
     assert (await newest_record(shop))["revealed"] == []
 
 
-async def test_a_search_by_what_is_not_sealed_goes_on(shop: Shop) -> None:
+async def test_a_search_by_unencrypted_fields_works(shop: Shop) -> None:
     reply = await shop.reader.get("/messages", queue="q", transactionId="t", status="completed")
     assert [(each["transactionId"], each["masked"]) for each in rows(reply)] == [("t", True)]
 
 
-async def test_without_the_log_nothing_is_revealed(dsn: str, shop: Shop) -> None:
+async def test_without_the_audit_log_payloads_stay_masked(dsn: str, shop: Shop) -> None:
     connection = await asyncpg.connect(dsn)
     await connection.execute(
         "create function public.refuse () returns trigger language plpgsql as"
@@ -213,7 +213,7 @@ async def test_without_the_log_nothing_is_revealed(dsn: str, shop: Shop) -> None
         assert CANARY not in str(reply.body), view
 
 
-async def test_no_view_of_payloads_is_shared_between_callers(shop: Shop) -> None:
+async def test_views_of_payloads_are_not_shared_between_callers(shop: Shop) -> None:
     assert not [route.path for route in ROUTES if route.is_payload_view and route.is_shared]
     said = {"cache-control": "max-age=10"}
     for view in shop.views:
@@ -227,7 +227,7 @@ async def test_no_view_of_payloads_is_shared_between_callers(shop: Shop) -> None
         assert (record["actor"], bool(record["revealed"])) == ("key:ops", True), view
 
 
-def test_every_view_of_payloads_can_be_asked_to_reveal() -> None:
+def test_every_view_of_payloads_supports_reveal() -> None:
     silent = {
         route.path
         for route in ROUTES
@@ -237,11 +237,11 @@ def test_every_view_of_payloads_can_be_asked_to_reveal() -> None:
             or "reveal" not in {each.name for each in msgspec.structs.fields(route.query)}
         )
     }
-    # A workflow with an encrypted queue is refused: nothing of one is sealed.
+    # A workflow with an encrypted queue is rejected, so its steps are never encrypted.
     assert {path.split("/")[3] for path in silent} == {"workflows"}
 
 
-async def test_a_message_that_is_not_sealed_is_shown_beside_one_that_is(shop: Shop) -> None:
+async def test_an_unencrypted_message_is_shown_next_to_an_encrypted_one(shop: Shop) -> None:
     options = {"queue": "q", "options": {"encryptionEnabled": False}}
     assert (await shop.admin.post("/configure", options)).status == 200
     await shop.admin.push("q", "plain")
@@ -254,14 +254,16 @@ async def test_a_message_that_is_not_sealed_is_shown_beside_one_that_is(shop: Sh
     assert revealed == [each["id"] for each in rest]
 
 
-async def test_a_redacted_message_is_not_masked_but_gone(shop: Shop) -> None:
+async def test_a_redacted_message_is_deleted_instead_of_masked(shop: Shop) -> None:
     id_ = shop.views["/dlq?queue=q"][0]
     assert (await shop.admin.delete(f"/messages/{id_}")).status == 200
     (gone,) = rows(await shop.reader.get(f"/messages/{id_}"))
     assert (gone["redacted"], gone["masked"], gone["data"]) == (True, False, None)
 
 
-async def test_a_server_without_the_key_masks_and_cannot_reveal(dsn: str, shop: Shop) -> None:
+async def test_a_server_without_the_encryption_key_masks_and_cannot_reveal(
+    dsn: str, shop: Shop
+) -> None:
     async with Server(dsn, KEYS) as keyless:
         reader = Caller(keyless, shop.reader.token)
         for view in shop.views:
@@ -274,7 +276,9 @@ async def test_a_server_without_the_key_masks_and_cannot_reveal(dsn: str, shop: 
         assert (await newest_record(shop))["revealed"] == []
 
 
-async def test_a_redrive_to_a_plain_queue_does_not_unmask(dsn: str, shop: Shop) -> None:
+async def test_a_redrive_to_an_unencrypted_queue_needs_consume_permission(
+    dsn: str, shop: Shop
+) -> None:
     await shop.admin.push("plain")
     permissions = ["browse", "operate", "produce"]
     mover = Caller(shop.admin.server, await make_key(dsn, permissions=permissions))

@@ -1,4 +1,4 @@
-"""What `/metrics` serves, and that it is the sum of all processes."""
+"""`/metrics`: its content, and that it sums all processes."""
 
 import asyncio
 import os
@@ -41,13 +41,13 @@ async def push(server: Server, queue: str, count: int = 1) -> None:
     assert (await server.post("/push", {"items": items})).status == 201
 
 
-async def test_every_metric_of_the_catalogue_is_served_and_no_other(server: Server) -> None:
+async def test_every_documented_metric_is_served_and_no_other(server: Server) -> None:
     served = [line.split()[2] for line in (await text(server)).splitlines() if "# TYPE" in line]
 
     assert served == [metric.name for metric in telemetry.METRICS]
 
 
-async def test_a_message_is_followed_from_push_to_ack(server: Server) -> None:
+async def test_a_message_is_counted_from_push_to_ack(server: Server) -> None:
     await push(server, "orders", 3)
     popped = await server.get("/pop/queue/orders", batch=3)
     done = [
@@ -67,7 +67,7 @@ async def test_a_message_is_followed_from_push_to_ack(server: Server) -> None:
     assert await value(server, "queen_db_call_seconds_count", call="push") == 1
 
 
-async def test_a_partition_is_no_label(server: Server) -> None:
+async def test_partitions_are_not_labels(server: Server) -> None:
     await server.post(
         "/push", {"items": [{"queue": "orders", "partition": "customer-42", "payload": 1}]}
     )
@@ -76,7 +76,7 @@ async def test_a_partition_is_no_label(server: Server) -> None:
     assert "customer-42" not in await text(server)
 
 
-async def test_json_is_for_those_who_ask_for_it(server: Server) -> None:
+async def test_json_is_served_on_request(server: Server) -> None:
     await push(server, "orders", 5)
     reply = await server.request("GET", "/metrics", headers={"Accept": "application/json"})
 
@@ -87,12 +87,12 @@ async def test_json_is_for_those_who_ask_for_it(server: Server) -> None:
     assert database["poolSize"] >= database["idleConnections"] >= 0
 
 
-async def test_the_endpoint_can_be_switched_off(dsn: str) -> None:
+async def test_the_endpoint_can_be_disabled(dsn: str) -> None:
     async with Server(dsn, {"METRICS_ENDPOINT_ENABLED": "false"}) as server:
         assert (await server.get("/metrics")).code == "no_such_route"
 
 
-async def test_refused_calls_and_unknown_paths_are_counted(server: Server) -> None:
+async def test_rejected_calls_and_unknown_paths_are_counted(server: Server) -> None:
     await server.get("/nowhere/at/all")
 
     assert (
@@ -100,7 +100,7 @@ async def test_refused_calls_and_unknown_paths_are_counted(server: Server) -> No
     )
 
 
-async def test_depths_and_tables_are_measured_by_one_process_of_all(dsn: str) -> None:
+async def test_only_one_process_measures_depths_and_tables(dsn: str) -> None:
     fast = {"QUEEN_SAMPLE_SECONDS": "0.2"}
     async with Server(dsn, fast) as one, Server(dsn, fast) as two:
         await push(one, "orders", 4)
@@ -121,7 +121,7 @@ async def test_depths_and_tables_are_measured_by_one_process_of_all(dsn: str) ->
         await until(is_taken_over, seconds=40)
 
 
-async def test_what_was_pushed_is_settled_dead_dropped_or_still_there(dsn: str) -> None:
+async def test_pushed_messages_are_settled_dead_lettered_dropped_or_pending(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_SAMPLE_SECONDS": "0.1"}) as server:
         await server.post("/configure", {"queue": "orders", "options": {"retryLimit": 0}})
         await push(server, "orders", 10)
@@ -147,7 +147,7 @@ async def test_what_was_pushed_is_settled_dead_dropped_or_still_there(dsn: str) 
         assert await value(server, "queen_http_connections") >= 1
 
 
-async def test_those_who_wait_are_counted_by_queue_and_group(server: Server) -> None:
+async def test_waiters_are_counted_by_queue_and_group(server: Server) -> None:
     await push(server, "orders")
     await server.get("/pop/queue/orders", consumerGroup="g")
     polls = [
@@ -170,7 +170,7 @@ def several() -> dict[str, str]:
 
 
 async def workers(server: Server) -> list[int]:
-    """The processes that the supervisor started for calls."""
+    """The worker processes that the supervisor started."""
     path = f"/proc/{server.pid}/task/{server.pid}/children"
     with open(path) as file:  # noqa: ASYNC230 - of the kernel, at once
         children = [int(pid) for pid in file.read().split()]
@@ -182,9 +182,7 @@ async def workers(server: Server) -> list[int]:
     return found
 
 
-async def test_the_workers_of_a_host_are_summed_up_by_whichever_is_asked(
-    dsn: str, several: dict[str, str]
-) -> None:
+async def test_any_worker_returns_the_sum_of_all_workers(dsn: str, several: dict[str, str]) -> None:
     async with Server(dsn, several) as server:
 
         async def are_all_up() -> bool:
@@ -192,14 +190,16 @@ async def test_the_workers_of_a_host_are_summed_up_by_whichever_is_asked(
 
         await until(are_all_up, seconds=40)
         for _ in range(20):
-            # A new connection each: the kernel gives it to any worker.
+            # The kernel gives each new connection to any worker.
             await server.session.close()
             server._session = None  # pyright: ignore[reportPrivateUsage]
             await push(server, "orders")
         assert await value(server, "queen_messages_pushed_total", queue="orders") == 20
 
 
-async def test_no_counter_falls_when_a_worker_is_killed(dsn: str, several: dict[str, str]) -> None:
+async def test_counters_never_decrease_when_a_worker_is_killed(
+    dsn: str, several: dict[str, str]
+) -> None:
     async with Server(dsn, several) as server:
 
         async def are_all_up() -> bool:
@@ -220,15 +220,15 @@ async def test_no_counter_falls_when_a_worker_is_killed(dsn: str, several: dict[
         assert await server.stop() == 0
 
 
-def told(worker: str = "w1", **figures: object) -> dict[str, Any]:
-    """What a worker says with its renewal."""
+def report_of(worker: str = "w1", **figures: object) -> dict[str, Any]:
+    """The report that a worker sends with its renewal."""
     job = {"queue": "mail", "name": "send", **figures}
     return {"leaseIds": [], "report": {"worker": worker, "queues": ["mail"], "jobs": [job]}}
 
 
-async def test_workers_that_are_heard_of_are_listed(server: Server) -> None:
-    assert (await server.post("/jobs/renew", told("b", running=2))).status == 200
-    assert (await server.post("/jobs/renew", told("a"))).status == 200
+async def test_reporting_workers_are_listed(server: Server) -> None:
+    assert (await server.post("/jobs/renew", report_of("b", running=2))).status == 200
+    assert (await server.post("/jobs/renew", report_of("a"))).status == 200
     found = (await server.get("/jobs/workers")).body["workers"]
     assert [(each["worker"], each["queues"]) for each in found] == [
         ("a", [{"queue": "mail", "running": 0}]),
@@ -236,9 +236,9 @@ async def test_workers_that_are_heard_of_are_listed(server: Server) -> None:
     ]
 
 
-async def test_a_report_that_is_sent_again_counts_once(server: Server) -> None:
-    """Its answer was lost, or the database was away while it was heard."""
-    report = told(completed=2, running=1, seconds=0.5, bins={"52": 2})
+async def test_a_repeated_report_counts_once(server: Server) -> None:
+    """Its response was lost, or the database was unavailable when it arrived."""
+    report = report_of(completed=2, running=1, seconds=0.5, bins={"52": 2})
     report["report"] |= {"number": 7}
     for _ in range(2):
         assert (await server.post("/jobs/renew", report)).status == 200
@@ -251,16 +251,16 @@ async def test_a_report_that_is_sent_again_counts_once(server: Server) -> None:
     assert await value(server, "queen_jobs_running", queue="mail") == 1
 
 
-async def test_what_workers_tell_of_jobs_is_added_up(server: Server) -> None:
+async def test_job_reports_of_workers_are_summed(server: Server) -> None:
     added = {"queue": "mail", "name": "send"}
     assert (await server.post("/jobs/bulk", {"jobs": [added] * 3})).status == 201
     await push(server, "orders", 2)
 
-    first = told(completed=2, running=1, seconds=0.5, bins={"52": 1, "40": 1})
+    first = report_of(completed=2, running=1, seconds=0.5, bins={"52": 1, "40": 1})
     assert (await server.post("/jobs/renew", first)).status == 200
-    again = told(completed=1, failed=1, retried=4, running=2)
+    again = report_of(completed=1, failed=1, retried=4, running=2)
     assert (await server.post("/jobs/renew", again)).status == 200
-    assert (await server.post("/jobs/renew", told("w2", running=3))).status == 200
+    assert (await server.post("/jobs/renew", report_of("w2", running=3))).status == 200
 
     named = {"queue": "mail", "name": "send"}
     assert await value(server, "queen_jobs_added_total", queue="mail") == 3
@@ -272,4 +272,4 @@ async def test_what_workers_tell_of_jobs_is_added_up(server: Server) -> None:
     assert await value(server, "queen_workers", queue="mail") == 2
     assert await value(server, "queen_job_duration_seconds_count", **named) == 2
     assert await value(server, "queen_job_duration_seconds_sum", **named) == 0.5
-    assert (await server.post("/jobs/renew", told(bins={"128": 1}))).code == "bad_request"
+    assert (await server.post("/jobs/renew", report_of(bins={"128": 1}))).code == "bad_request"

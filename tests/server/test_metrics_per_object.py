@@ -1,4 +1,4 @@
-"""`/metrics/per-object`: every queue and group, for those who ask for it."""
+"""`/metrics/per-object`: every queue and group, if enabled."""
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -12,7 +12,7 @@ ON = {"QUEEN_METRICS_PER_OBJECT": "true", "QUEEN_SAMPLE_SECONDS": "0.1"}
 
 
 def values(reply: Reply) -> dict[tuple[str, ...], float]:
-    """By name and labels."""
+    """Values by name and labels."""
     assert reply.status == 200, reply
     assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     return {
@@ -22,11 +22,11 @@ def values(reply: Reply) -> dict[tuple[str, ...], float]:
     }
 
 
-async def test_it_is_there_for_those_who_switch_it_on(server: Server) -> None:
+async def test_the_endpoint_is_disabled_by_default(server: Server) -> None:
     assert (await server.get(PATH)).code == "no_such_route"
 
 
-async def test_any_process_tells_of_every_queue_and_group(dsn: str) -> None:
+async def test_any_process_returns_every_queue_and_group(dsn: str) -> None:
     async with Server(dsn, ON) as one, Server(dsn, ON) as two:
         for number in range(3):
             await push(one, f"q{number}", "aa", "bb")
@@ -46,7 +46,7 @@ async def test_any_process_tells_of_every_queue_and_group(dsn: str) -> None:
         assert found["queen_group_lag_messages", "q1", "g"] == 2
 
 
-async def test_it_can_be_narrowed(dsn: str) -> None:
+async def test_the_response_can_be_filtered(dsn: str) -> None:
     async with Server(dsn, ON) as server:
         await server.post("/configure", {"queue": "a", "namespace": "shop", "task": "bill"})
         await server.post("/configure", {"queue": "b", "namespace": "shop"})
@@ -67,7 +67,7 @@ async def test_it_can_be_narrowed(dsn: str) -> None:
         assert (await server.get(PATH, nonsense="1")).code == "bad_request"
 
 
-async def test_a_caller_sees_what_is_in_its_scope(dsn: str) -> None:
+async def test_a_caller_sees_only_objects_in_its_scope(dsn: str) -> None:
     async with Server(dsn, {**ON, **KEYS}) as server:
         everybody = Caller(server, await make_key(dsn))
         shop = Caller(server, await make_key(dsn, scopes=[{"queue": "shop.*"}]))

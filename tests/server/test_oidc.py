@@ -1,4 +1,4 @@
-"""Where people sign in: what the issuer tells of itself, and what of it is believed."""
+"""Sign-in: the issuer's discovery document, and which parts of it are accepted."""
 
 import html
 import json
@@ -31,7 +31,7 @@ async def issuer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 
 
 async def started(issuer: Issuer, **more: str) -> tuple[Settings, dict[str, Any]]:
-    """Settings that name this issuer, and what it should tell."""
+    """Settings for this issuer, and its discovery document."""
     url = (await issuer.start()).removesuffix("/keys")
     settings = Settings.from_environ(
         {
@@ -53,7 +53,7 @@ async def started(issuer: Issuer, **more: str) -> tuple[Settings, dict[str, Any]
 
 
 async def document(pages: StaticFiles) -> tuple[Any, str]:
-    """What the document is told of the provider, and its policy."""
+    """The provider as embedded in the document, and its policy."""
     answer = await pages.find("GET", b"/", lambda _: None)
     assert answer.body is not None
     assert answer.headers is not None
@@ -69,7 +69,7 @@ def pages_of(settings: Settings, folder: Path) -> tuple[StaticFiles, Oidc]:
     return StaticFiles(settings, oidc, folder=folder), oidc
 
 
-async def test_the_document_is_told_where_to_sign_in_and_may_ask_for_tokens_there_alone(
+async def test_the_document_contains_the_sign_in_endpoints_and_allows_the_token_endpoint_only(
     issuer: Issuer, tmp_path: Path
 ) -> None:
     settings, issuer.configuration = await started(issuer, OIDC_NAME='Acme"><script>')
@@ -99,7 +99,7 @@ async def test_the_document_is_told_where_to_sign_in_and_may_ask_for_tokens_ther
     await oidc.close()
 
 
-async def test_an_issuer_that_is_away_is_asked_again_and_opens_nothing_meanwhile(
+async def test_an_unavailable_issuer_is_asked_again_and_allows_no_connections_meanwhile(
     issuer: Issuer, tmp_path: Path
 ) -> None:
     settings, configuration = await started(issuer)
@@ -130,9 +130,7 @@ async def test_an_issuer_that_is_away_is_asked_again_and_opens_nothing_meanwhile
         {"end_session_endpoint": "http://id.example/end"},
     ],
 )
-async def test_endpoints_that_are_none_are_not_believed(
-    issuer: Issuer, wrong: dict[str, Any]
-) -> None:
+async def test_invalid_endpoints_are_rejected(issuer: Issuer, wrong: dict[str, Any]) -> None:
     settings, configuration = await started(issuer)
     issuer.configuration = {**configuration, **wrong}
     oidc = Oidc(settings)

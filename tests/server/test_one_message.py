@@ -1,4 +1,4 @@
-"""One message at a time: tried again, given up, erased for ever."""
+"""Single messages: retry, dead-letter, redact."""
 
 import asyncpg
 import pytest
@@ -10,9 +10,7 @@ from tests.support.verbs import bury, pop, push, settle
 SECRET = "4711-secret"
 
 
-async def test_a_message_that_waits_for_its_next_attempt_is_due_now(
-    server: Server, clock: Clock
-) -> None:
+async def test_a_retry_ends_the_wait_for_the_next_attempt(server: Server, clock: Clock) -> None:
     (pushed,) = await push(server, "orders", 1)
     (message,) = await pop(server, "orders", consumerGroup="g")
     await settle(server, message, "failed", delaySeconds=600)
@@ -37,7 +35,7 @@ async def test_a_dead_letter_is_redriven_by_a_retry(server: Server) -> None:
     assert (await server.get("/dlq", queue="orders")).body["messages"] == []
 
 
-async def test_what_neither_waits_nor_gave_up_cannot_be_retried(server: Server) -> None:
+async def test_a_message_that_neither_waits_nor_failed_cannot_be_retried(server: Server) -> None:
     first, second = await push(server, "orders", 1, 2)
     (held,) = await pop(server, "orders")
 
@@ -54,7 +52,7 @@ async def test_what_neither_waits_nor_gave_up_cannot_be_retried(server: Server) 
     assert (await server.post(f"{path}/dlq")).code == "not_retryable"
 
 
-async def test_a_retry_needs_a_group_that_exists(server: Server) -> None:
+async def test_a_retry_needs_an_existing_group(server: Server) -> None:
     (pushed,) = await push(server, "orders", 1)
     body = {"consumerGroup": "nobody"}
 
@@ -66,7 +64,7 @@ async def test_a_retry_needs_a_group_that_exists(server: Server) -> None:
 
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("state", ["unclaimed", "head", "held", "waiting", "behind what is held"])
-async def test_a_message_is_given_up_wherever_it_is(
+async def test_a_message_is_dead_lettered_in_any_state(
     server: Server, clock: Clock, ordered: bool, state: str
 ) -> None:
     await server.post("/configure", {"queue": "orders", "options": {"ordered": ordered}})
@@ -96,7 +94,7 @@ async def test_a_message_is_given_up_wherever_it_is(
     assert (found if ordered else sorted(found)) == sorted(left)
 
 
-async def test_a_message_is_given_up_by_its_second_name_too(server: Server) -> None:
+async def test_a_message_is_dead_lettered_by_its_transaction_id(server: Server) -> None:
     (pushed,) = await push(server, "orders", 1, transactionId="t/1")
     await pop(server, "orders")
 
@@ -107,7 +105,7 @@ async def test_a_message_is_given_up_by_its_second_name_too(server: Server) -> N
     assert (letter["transactionId"], letter["errorMessage"]) == ("t/1", "no")
 
 
-async def test_a_message_that_a_group_is_done_with_cannot_be_given_up(server: Server) -> None:
+async def test_a_settled_message_cannot_be_dead_lettered(server: Server) -> None:
     (pushed,) = await push(server, "orders", 1)
     (message,) = await pop(server, "orders")
     await settle(server, message)
@@ -117,7 +115,7 @@ async def test_a_message_that_a_group_is_done_with_cannot_be_given_up(server: Se
     assert (reply.status, reply.code) == (409, "already_settled")
 
 
-async def test_a_holder_loses_only_the_message_that_was_given_up(server: Server) -> None:
+async def test_a_consumer_loses_only_the_dead_lettered_message(server: Server) -> None:
     first, _ = await push(server, "orders", 1, 2)
     one, two = await pop(server, "orders", batch=2)
 
@@ -131,7 +129,7 @@ async def test_a_holder_loses_only_the_message_that_was_given_up(server: Server)
 
 
 async def bytes_anywhere(dsn: str, needle: str) -> int:
-    """How many rows of any table hold a text, as text or as bytes."""
+    """The number of rows in any table that contain a text, as text or as bytes."""
     connection = await asyncpg.connect(dsn)
     try:
         return await connection.fetchval(
@@ -149,7 +147,7 @@ async def bytes_anywhere(dsn: str, needle: str) -> int:
         await connection.close()
 
 
-async def test_a_redacted_message_is_erased_and_delivered_no_more(dsn: str, server: Server) -> None:
+async def test_a_redacted_message_is_erased_and_not_redelivered(dsn: str, server: Server) -> None:
     pushed = [
         *(await push(server, "orders", "a")),
         *(await push(server, "orders", SECRET, headers={"h": SECRET}, traceId="x")),
@@ -173,7 +171,7 @@ async def test_a_redacted_message_is_erased_and_delivered_no_more(dsn: str, serv
 
 
 @pytest.mark.parametrize("at", [0, 2, 4])
-async def test_the_neighbours_in_its_segment_stay_as_they_were(server: Server, at: int) -> None:
+async def test_other_messages_of_its_segment_are_unchanged(server: Server, at: int) -> None:
     items = [
         {"queue": "orders", "payload": n, "transactionId": f"t{n}", "headers": {"n": str(n)}}
         for n in range(5)
@@ -195,7 +193,7 @@ async def test_the_neighbours_in_its_segment_stay_as_they_were(server: Server, a
 
 
 @pytest.mark.parametrize("state", ["held", "failed", "dlq", "redriven"])
-async def test_a_redacted_message_leaves_deliveries_and_dead_letters(
+async def test_a_redacted_message_is_removed_from_deliveries_and_dead_letters(
     dsn: str, server: Server, clock: Clock, state: str
 ) -> None:
     (first,) = await push(server, "orders", SECRET)
@@ -214,7 +212,7 @@ async def test_a_redacted_message_leaves_deliveries_and_dead_letters(
     assert [each["data"] for each in await pop(server, "orders", batch=5)] == ["b"]
 
 
-async def test_no_other_process_delivers_a_redacted_message_from_memory(
+async def test_other_processes_do_not_deliver_a_redacted_message_from_their_cache(
     dsn: str, server: Server
 ) -> None:
     async with Server(dsn) as other:
@@ -226,7 +224,7 @@ async def test_no_other_process_delivers_a_redacted_message_from_memory(
         assert [each["data"] for each in await pop(other, "orders", batch=5)] == ["b"]
 
 
-async def test_a_scheduled_message_is_cancelled_and_may_be_pushed_anew(server: Server) -> None:
+async def test_a_cancelled_scheduled_message_can_be_pushed_again(server: Server) -> None:
     (pushed,) = await push(server, "orders", 1, delaySeconds=60, transactionId="t")
     path = f"/messages/{pushed['partitionId']}/t"
 
@@ -239,8 +237,8 @@ async def test_a_scheduled_message_is_cancelled_and_may_be_pushed_anew(server: S
     assert [each["data"] for each in await pop(server, "orders")] == [2]
 
 
-async def test_a_message_is_erased_while_it_is_popped_and_acked(dsn: str, server: Server) -> None:
-    """Pops go on beside redactions: nothing else is lost, nothing is given twice."""
+async def test_a_message_is_redacted_during_pops_and_acks(dsn: str, server: Server) -> None:
+    """Pops run during redactions: no other message is lost or delivered twice."""
     pushed = await push(server, "orders", *range(60))
     gone = {pushed[n]["id"] for n in range(0, 60, 3)}
     found: list[str] = []

@@ -1,6 +1,6 @@
-"""The OpenAPI document is true: generated requests meet no answer that it does not have."""
+"""The OpenAPI document is correct: generated requests get only documented responses."""
 
-# Schemathesis has no types for most of what is used here.
+# Schemathesis has no types for most of its API.
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import asyncio
@@ -39,7 +39,7 @@ CHECKS = (
 
 @pytest.fixture
 async def served(dsn: str) -> AsyncIterator[Server]:
-    """All switched on, and something to find under the names that generated requests use."""
+    """A server with all features, and objects under the names that generated requests use."""
     async with Server(dsn, {"QUEEN_METRICS_PER_OBJECT": "true"}) as server:
         await server.post(
             "/push",
@@ -52,7 +52,7 @@ def operations() -> list[tuple[str, str]]:
     return sorted({(route.method, route.path) for route in ROUTES})
 
 
-async def test_it_is_served_and_names_every_route(server: Server) -> None:
+async def test_the_document_is_served_and_names_every_route(server: Server) -> None:
     reply = await server.get("/openapi.json")
 
     assert reply.status == 200
@@ -68,8 +68,8 @@ def test_operation_ids_are_unique() -> None:
     assert len(ids) == len(set(ids))
 
 
-async def test_generated_requests_meet_documented_answers(served: Server) -> None:
-    """Every operation, with data that fits the schema and data that does not."""
+async def test_generated_requests_get_documented_responses(served: Server) -> None:
+    """Every operation, with valid and invalid data."""
     raw: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document(ROUTES)))
     schema = schemathesis.openapi.from_dict(raw)
     schema.config.update(base_url=served.base_url)
@@ -91,14 +91,14 @@ def _exercise(operation: Any, failures: list[str]) -> None:  # noqa: ANN401 - sc
     )
     def run(case: Any) -> None:  # noqa: ANN401 - schemathesis's
         if isinstance(case.query, dict) and case.query.get("wait"):
-            case.query["timeout"] = 1  # Long polls are not what is tested.
+            case.query["timeout"] = 1  # Long polls are not the subject of this test.
         if isinstance(case.body, dict) and case.body.get("wait"):
             case.body["timeout"] = 1
         case.call_and_validate(checks=CHECKS, timeout=20)
 
     try:
         for mode in GenerationMode:
-            # What takes nothing cannot be given anything wrong.
+            # A route without input cannot get invalid input.
             with contextlib.suppress(Unsatisfiable):
                 given(operation.as_strategy(generation_mode=mode))(run)()
     except Exception as error:
@@ -107,15 +107,15 @@ def _exercise(operation: Any, failures: list[str]) -> None:  # noqa: ANN401 - sc
         failures.append(f"{operation.method.upper()} {operation.path}: {group.exceptions[0]}")
 
 
-async def test_headers_that_a_route_obeys_are_named(shared: Server) -> None:
+async def test_request_headers_of_a_route_are_documented(shared: Server) -> None:
     document = (await shared.get("/openapi.json")).body
     parameters = document["paths"]["/api/v1/configure"]["post"]["parameters"]
 
     assert [(each["name"], each["in"]) for each in parameters] == [("If-Match", "header")]
 
 
-def test_what_the_document_leaves_behind_is_never_collected() -> None:
-    """Collecting it at the exit crashed Python in a third of all runs."""
+def test_the_documents_garbage_is_never_collected() -> None:
+    """Its collection at exit crashed Python in a third of all runs."""
     gc.unfreeze()
 
     document(ROUTES)

@@ -1,4 +1,4 @@
-"""Long work: seen, cancelled, and taken over when its process dies."""
+"""Operations: list, cancel, and continue after their process dies."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.support.verbs import bury, finished, pages, push
 
 
 async def letters_of(server: Server, count: int) -> None:
-    """So many dead letters of an unordered queue."""
+    """Create this many dead letters in an unordered queue."""
     await server.post("/configure", {"queue": "orders", "options": {"ordered": False}})
     await push(server, "orders", *range(count))
     for _ in range(count):
@@ -38,7 +38,7 @@ async def test_operations_are_listed_newest_first_in_pages(server: Server) -> No
     assert flat[0]["createdBy"] == "anonymous"
 
 
-async def test_an_operation_that_is_not_there_is_not_found(server: Server) -> None:
+async def test_an_unknown_operation_is_not_found(server: Server) -> None:
     for id_ in ("4711", "odd", "9" * 30):
         assert (await server.get(f"/operations/{id_}")).code == "not_found"
         assert (await server.delete(f"/operations/{id_}")).code == "not_found"
@@ -58,7 +58,7 @@ async def test_a_cancelled_operation_takes_no_further_step(server: Server) -> No
     assert left >= 3
 
 
-async def test_an_operation_that_cannot_go_on_fails_and_says_why(server: Server) -> None:
+async def test_an_operation_that_cannot_continue_fails_with_a_reason(server: Server) -> None:
     await letters_of(server, 30)
     await server.post("/configure", {"queue": "target"})
     body = {
@@ -75,7 +75,7 @@ async def test_an_operation_that_cannot_go_on_fails_and_says_why(server: Server)
     assert (await server.get("/dlq", queue="orders")).body["total"] >= 2
 
 
-async def test_a_kind_of_a_newer_release_is_left_to_its_processes(
+async def test_an_operation_of_a_newer_release_is_left_to_its_processes(
     dsn: str, server: Server, clock: Clock
 ) -> None:
     await letters_of(server, 2)
@@ -97,7 +97,7 @@ async def test_a_kind_of_a_newer_release_is_left_to_its_processes(
         assert (left["state"], left["error"]) == ("running", None)
 
 
-async def test_another_process_goes_on_where_a_dead_one_stopped(
+async def test_another_process_continues_an_operation_of_a_dead_one(
     dsn: str, server: Server, clock: Clock
 ) -> None:
     await letters_of(server, 3)

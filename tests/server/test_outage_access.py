@@ -1,4 +1,4 @@
-"""Who may push while the database is unavailable, also after a restart meanwhile."""
+"""Which callers may push while the database is unavailable, also after a restart."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from tests.support.callers import Caller, make_key
 from tests.support.postgres import Postgres
 from tests.support.server import Reply, Server, until
 
-pytestmark = pytest.mark.timeout(180)  # Servers and databases start and stop in each.
+pytestmark = pytest.mark.timeout(180)  # Each test starts and stops servers and databases.
 
 SECRET = "a secret of more than thirty-two bytes"
 BOTH = {
@@ -68,17 +68,17 @@ async def restart(server: Server) -> None:
     server.launch()
     await server.hang_up()
 
-    async def is_alive() -> bool:
+    async def is_up() -> bool:
         try:
             return (await server.get("/livez")).status == 200
         except aiohttp.ClientError:
             return False
 
-    await until(is_alive, seconds=90)
+    await until(is_up, seconds=90)
 
 
 def known_ids(directory: Path) -> set[str]:
-    """Empty before the first process is ready: another one may be so earlier."""
+    """Empty until the first process is ready, because another one may be ready earlier."""
     file = directory / "keys.json"
     if not file.exists():
         return set()
@@ -86,7 +86,7 @@ def known_ids(directory: Path) -> set[str]:
 
 
 async def until_known(directory: Path, *callers: Caller) -> None:
-    """The keys were made by another program: the server reads them within a second."""
+    """Another program created the keys: the server reads them within a second."""
     wanted = {api_keys.id_of(caller.token) for caller in callers}
 
     async def are_known() -> bool:
@@ -104,7 +104,7 @@ async def drained(admin: Caller) -> None:
 
 
 async def popped_by(admin: Caller) -> Reply:
-    """What is there, from the first process that has its database back."""
+    """The messages from the first process that has its database again."""
     replies: list[Reply] = []
 
     async def is_answered() -> bool:
@@ -124,7 +124,7 @@ def code(reply: Reply) -> tuple[int, str | None]:
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
-async def test_every_valid_key_may_push_during_an_outage_and_no_other(
+async def test_every_valid_key_and_no_other_may_push_during_an_outage(
     own: Postgres, dsn: str, server: Server, directory: Path, is_restarted: bool
 ) -> None:
     admin = Caller(server, await make_key(dsn))
@@ -140,7 +140,7 @@ async def test_every_valid_key_may_push_during_an_outage_and_no_other(
     new = (await admin.post(f"/tokens/{made['rotated']['id']}/rotate")).body["token"]
     await until_known(directory, admin, unused, reader)
     await asyncio.to_thread(own.stop)
-    # A process trusts what it read of a key for half a second.
+    # A process caches a key for half a second.
     await until(lambda: is_status(Caller(server, new), 202))
     await server.hang_up()
     await until(lambda: is_status(Caller(server, new), 202))
@@ -148,7 +148,7 @@ async def test_every_valid_key_may_push_during_an_outage_and_no_other(
         await restart(server)
 
     token = jwt.encode({**CLAIMS, "exp": int(time.time()) + 60}, SECRET, algorithm="HS256")
-    for _ in range(4):  # Whichever of the two processes takes the connection.
+    for _ in range(4):  # Either of the two processes takes the connection.
         await server.hang_up()
         assert (await admin.push("orders")).status == 202
         assert (await unused.push("shop.orders")).status == 202
@@ -172,7 +172,7 @@ async def test_every_valid_key_may_push_during_an_outage_and_no_other(
     await until(lambda: is_status(used[0], 401))
 
 
-async def test_the_file_has_no_secret_and_is_for_the_server_only(
+async def test_the_file_has_no_secret_and_only_the_server_can_read_it(
     dsn: str, server: Server, directory: Path
 ) -> None:
     admin = Caller(server, await make_key(dsn))
@@ -184,7 +184,7 @@ async def test_the_file_has_no_secret_and_is_for_the_server_only(
     assert "keys" not in " ".join(set(os.listdir(directory)) - {"keys.json"})
 
 
-async def test_a_key_made_or_revoked_elsewhere_is_known_within_a_second_or_so(
+async def test_keys_created_or_revoked_elsewhere_are_applied_within_about_a_second(
     dsn: str, server: Server, directory: Path
 ) -> None:
     key = await make_key(dsn)
@@ -198,7 +198,7 @@ async def test_a_key_made_or_revoked_elsewhere_is_known_within_a_second_or_so(
     await until(is_gone)
 
 
-async def test_keys_and_old_secrets_end_by_the_clock_of_the_server(
+async def test_keys_and_old_secrets_expire_by_the_servers_clock(
     own: Postgres, dsn: str, server: Server, directory: Path
 ) -> None:
     admin = Caller(server, await make_key(dsn))
@@ -220,7 +220,7 @@ async def test_keys_and_old_secrets_end_by_the_clock_of_the_server(
     assert await are_refused()
 
 
-async def test_scopes_by_namespace_work_for_queues_that_the_server_knows(
+async def test_namespace_scopes_work_for_known_queues(
     own: Postgres, dsn: str, directory: Path
 ) -> None:
     environment = {**BOTH, "FILE_BUFFER_DIR": str(directory)}
@@ -241,7 +241,7 @@ async def test_scopes_by_namespace_work_for_queues_that_the_server_knows(
         assert (await admin.push("orders")).status == 202
 
 
-async def test_a_limit_of_requests_holds_during_an_outage(
+async def test_a_request_limit_applies_during_an_outage(
     own: Postgres, dsn: str, directory: Path
 ) -> None:
     async with Server(dsn, {**BOTH, "FILE_BUFFER_DIR": str(directory)}) as server:
@@ -256,7 +256,7 @@ async def test_a_limit_of_requests_holds_during_an_outage(
         assert 5 <= statuses.count(202) <= 6 + 5 * seconds
 
 
-async def test_without_grace_no_key_is_accepted_during_an_outage(
+async def test_without_a_grace_period_no_key_is_accepted_during_an_outage(
     own: Postgres, dsn: str, directory: Path
 ) -> None:
     environment = {

@@ -1,4 +1,4 @@
-"""A server without its database: pushes go to disk, readiness says so, and nothing is lost."""
+"""A server without its database: it writes pushes to disk, is unready, and loses no message."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -47,7 +47,7 @@ async def drained(server: Server) -> None:
     await until(is_drained, seconds=30)
 
 
-async def test_a_server_takes_pushes_without_its_database_and_survives_a_kill(
+async def test_a_server_accepts_pushes_without_its_database_and_survives_a_kill(
     own: Postgres, server: Server
 ) -> None:
     await push(server, "orders", 0)
@@ -73,7 +73,7 @@ async def test_a_server_takes_pushes_without_its_database_and_survives_a_kill(
     server.kill()
     server.launch()
     await server.hang_up()
-    await until(lambda: is_alive(server), seconds=30)
+    await until(lambda: is_up(server), seconds=30)
     assert (await put(server, 6)).status == 202
     await asyncio.to_thread(own.start)
     await drained(server)
@@ -88,14 +88,14 @@ async def put_to_other(server: Server) -> None:
     assert (await server.post("/push", {"items": items("other", "other")})).status == 202
 
 
-async def is_alive(server: Server) -> bool:
+async def is_up(server: Server) -> bool:
     try:
         return (await server.get("/livez")).status == 200
     except aiohttp.ClientError:
         return False
 
 
-async def test_a_server_that_never_met_its_database_does_not_start(
+async def test_a_server_that_never_reached_its_database_does_not_start(
     own: Postgres, dsn: str, tmp_path: Path
 ) -> None:
     await asyncio.to_thread(own.stop)
@@ -105,7 +105,7 @@ async def test_a_server_that_never_met_its_database_does_not_start(
     await server.close()
 
 
-async def test_push_maintenance_sends_pushes_to_disk_on_all_processes(
+async def test_push_maintenance_sends_pushes_to_disk_in_all_processes(
     dsn: str, server: Server, tmp_path: Path
 ) -> None:
     await push(server, "orders", 0)
@@ -129,7 +129,7 @@ async def test_push_maintenance_sends_pushes_to_disk_on_all_processes(
         assert data(await pop(server, "elsewhere")) == [1]
 
 
-async def test_a_full_buffer_refuses_and_says_that_nothing_was_applied(
+async def test_a_full_buffer_rejects_pushes_as_not_applied(
     own: Postgres, dsn: str, tmp_path: Path
 ) -> None:
     environment = {"FILE_BUFFER_DIR": str(tmp_path / "small"), "FILE_BUFFER_MAX_BYTES": "2000"}
@@ -163,7 +163,7 @@ if "serve" in sys.argv:
     for name, error in {calls!r}.items():
         setattr(os, name, failing(name, error))
 """
-"""Loaded by the server's own Python at its start: a disk that fails while a file is there."""
+"""Loaded by the server's Python at start: the disk fails while a file exists."""
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ if "serve" in sys.argv:
     ],
     ids=str,
 )
-async def test_a_disk_that_fails_is_answered_503_and_what_was_refused_is_never_stored(
+async def test_a_failing_disk_returns_503_and_rejected_pushes_are_never_stored(
     own: Postgres, dsn: str, tmp_path: Path, calls: dict[str, str], is_certain: bool
 ) -> None:
     flag = tmp_path / "fails"
@@ -192,7 +192,7 @@ async def test_a_disk_that_fails_is_answered_503_and_what_was_refused_is_never_s
         flag.touch()
         refused = [await put(server, -n, producerId="q", sequence=n) for n in range(1, 6)]
         answers = {(each.status, each.code, each.body["applied"]) for each in refused}
-        # Without a certain end of the first record the next one needs a file, which fails as such.
+        # Without a known end of the first record, the next one needs a new file, which fails too.
         rejected, unknown = (503, "database_unavailable", False), (503, "outcome_unknown", None)
         assert (refused[0].code == "database_unavailable") is is_certain
         assert answers <= ({rejected} if is_certain else {rejected, unknown})
@@ -205,7 +205,7 @@ async def test_a_disk_that_fails_is_answered_503_and_what_was_refused_is_never_s
         assert [each for each in stored if each not in may_be] == [0, 1, 2]
 
 
-async def test_what_failed_can_be_tried_again(server: Server) -> None:
+async def test_failed_requests_can_be_retried(server: Server) -> None:
     assert (await server.post("/system/buffer/failed/retry")).body == {"messages": 0}
 
 
@@ -227,7 +227,7 @@ async def test_a_file_with_a_torn_end_is_stored_up_to_it_and_counted_as_failed(
         assert data(await pop(server, "orders", batch=100)) == [0, 1]
 
 
-async def test_without_a_folder_there_is_nothing_to_show(dsn: str) -> None:
+async def test_without_a_buffer_directory_the_status_is_empty(dsn: str) -> None:
     async with Server(dsn) as server:
         status = (await server.get("/status/buffers")).body
         assert (status["enabled"], status["messages"]) == (False, 0)

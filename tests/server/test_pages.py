@@ -1,4 +1,4 @@
-"""The dashboard's files: what a browser gets, what it may keep, and what is never a page."""
+"""The dashboard's files: responses, caching, and paths that are not pages."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ async def find(folder: Path, path: str, settings: Settings | None = None, **head
     return await pages.find("GET", path.encode(), sent.get)
 
 
-async def test_a_file_with_a_hash_in_its_name_is_kept_for_ever(folder: Path) -> None:
+async def test_a_file_with_a_hash_in_its_name_is_cached_forever(folder: Path) -> None:
     answer = await find(folder, "/assets/index-1a2b.js")
 
     assert answer.status == 200
@@ -43,7 +43,7 @@ async def test_a_file_with_a_hash_in_its_name_is_kept_for_ever(folder: Path) -> 
     assert answer.media_type == "text/javascript; charset=utf-8"
 
 
-async def test_the_document_is_asked_for_again(folder: Path) -> None:
+async def test_the_document_is_revalidated(folder: Path) -> None:
     first = await find(folder, "/")
     assert first.headers is not None
     again = await find(folder, "/", if_none_match=first.headers["ETag"])
@@ -52,7 +52,7 @@ async def test_the_document_is_asked_for_again(folder: Path) -> None:
     assert (again.status, again.body) == (304, None)
 
 
-async def test_who_takes_gzip_gets_it(folder: Path) -> None:
+async def test_clients_that_accept_gzip_get_it(folder: Path) -> None:
     plain = await find(folder, "/assets/index-1a2b.js")
     packed = await find(folder, "/assets/index-1a2b.js", accept_encoding="gzip, br")
 
@@ -66,25 +66,25 @@ async def test_who_takes_gzip_gets_it(folder: Path) -> None:
 @pytest.mark.parametrize(
     "accepted", ["gzip;q=0", "br", "gzip; q=0.0, *", "xgzip", "*;q=0", "gzip;q=x"]
 )
-async def test_who_does_not_take_gzip_does_not_get_it(folder: Path, accepted: str) -> None:
+async def test_clients_that_reject_gzip_do_not_get_it(folder: Path, accepted: str) -> None:
     answer = await find(folder, "/assets/index-1a2b.js", accept_encoding=accepted)
 
     assert answer.headers is not None
     assert "Content-Encoding" not in answer.headers
 
 
-async def test_a_tag_is_found_among_others_and_is_weak(folder: Path) -> None:
+async def test_an_etag_is_weak_and_matched_in_a_list(folder: Path) -> None:
     first = await find(folder, "/")
     assert first.headers is not None
     tag = first.headers["ETag"]
 
-    assert tag.startswith('W/"')  # The packed bytes have it, too.
+    assert tag.startswith('W/"')  # The compressed file has the same tag.
     for known in (f'"other", {tag}', tag.removeprefix("W/"), "*"):
         assert (await find(folder, "/", if_none_match=known)).status == 304
     assert (await find(folder, "/", if_none_match='"other"')).status == 200
 
 
-async def test_every_page_gets_the_document_if_a_document_is_asked_for(folder: Path) -> None:
+async def test_every_page_returns_the_document_to_browsers(folder: Path) -> None:
     assert (await find(folder, "/queues/a%2Fb.c", accept="text/html")).media_type == (
         "text/html; charset=utf-8"
     )
@@ -95,14 +95,14 @@ async def test_every_page_gets_the_document_if_a_document_is_asked_for(folder: P
 @pytest.mark.parametrize(
     "path", ["/api/v1/nothing", "/api", "/metrics/none", "/ws/none", "/assets/gone.js"]
 )
-async def test_what_is_missing_under_the_api_or_the_files_is_no_page(
+async def test_missing_api_paths_and_files_do_not_return_the_document(
     folder: Path, path: str
 ) -> None:
     with pytest.raises(errors.NoSuchRoute):
         await find(folder, path, accept="text/html")
 
 
-async def test_the_document_is_told_its_prefix_and_environment(folder: Path) -> None:
+async def test_the_document_contains_its_prefix_and_environment(folder: Path) -> None:
     settings = Settings(path_prefix="/queen", environment='prod"><script>')
 
     body = ((await find(folder, "/", settings)).body or b"").decode()
@@ -113,7 +113,7 @@ async def test_the_document_is_told_its_prefix_and_environment(folder: Path) -> 
 
 
 @pytest.mark.parametrize("prefix", ["queen", "/queen/", "/a b", '/"', "//"])
-def test_a_prefix_that_is_no_path_stops_the_start(prefix: str) -> None:
+def test_an_invalid_prefix_stops_the_start(prefix: str) -> None:
     with pytest.raises(errors.BadSettings):
         Settings.from_environ({"QUEEN_PATH_PREFIX": prefix})
 
@@ -121,19 +121,19 @@ def test_a_prefix_that_is_no_path_stops_the_start(prefix: str) -> None:
 @pytest.mark.parametrize(
     "url", ["javascript:{traceId}", "https://traces/", "{traceId}", "https://a {traceId}"]
 )
-def test_where_traces_are_is_an_address_with_a_place_for_the_id(url: str) -> None:
+def test_an_invalid_trace_url_stops_the_start(url: str) -> None:
     with pytest.raises(errors.BadSettings):
         Settings.from_environ({"QUEEN_TRACE_URL": url})
 
 
-async def test_a_checkout_without_the_dashboard_says_how_to_build_it(tmp_path: Path) -> None:
+async def test_a_checkout_without_the_dashboard_explains_how_to_build_it(tmp_path: Path) -> None:
     answer = await find(tmp_path, "/", accept="text/html")
 
     assert answer.status == 404
     assert b"make dashboard" in (answer.body or b"")
 
 
-async def test_a_server_takes_its_prefix_and_does_without(dsn: str) -> None:
+async def test_a_server_responds_with_and_without_its_prefix(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_PATH_PREFIX": "/tools/queen"}) as server:
         url = server.base_url
         for path in ("/tools/queen/", "/tools/queen", "/"):
@@ -154,7 +154,7 @@ async def test_a_server_takes_its_prefix_and_does_without(dsn: str) -> None:
             assert (await socket.receive_json())["event"]
 
 
-async def test_a_link_from_elsewhere_opens_a_page_and_nothing_more(shared: Server) -> None:
+async def test_a_link_from_another_site_opens_only_a_page(shared: Server) -> None:
     async with shared.session.get(
         f"{shared.base_url}/queues",
         headers={**BROWSER, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},

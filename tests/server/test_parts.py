@@ -1,4 +1,4 @@
-"""The parts of one process: one that fails takes no other with it."""
+"""The parts of one process: a failing part does not affect the others."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -18,7 +18,7 @@ from queen.settings import Settings
 
 @asynccontextmanager
 async def running(app: App) -> AsyncGenerator[list[str]]:
-    """The app as its server runs it; gives what it told of its start and end."""
+    """Run the app like a server does. Yields its start and end events."""
     told: list[str] = []
     said: asyncio.Queue[dict[str, str]] = asyncio.Queue()
     is_up = asyncio.Event()
@@ -35,7 +35,7 @@ async def running(app: App) -> AsyncGenerator[list[str]]:
     await living
 
 
-async def test_a_part_that_cannot_be_closed_leaves_no_connection_open(
+async def test_a_part_that_fails_to_close_leaves_no_connection_open(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     close = Reporter.close
@@ -54,7 +54,7 @@ async def test_a_part_that_cannot_be_closed_leaves_no_connection_open(
         await database.fetch("newest_samples", None)
 
 
-async def test_dashboards_hear_of_the_next_second_after_one_that_failed(
+async def test_dashboards_get_updates_after_a_failed_one(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gather = HostMetrics.gather
@@ -76,7 +76,7 @@ async def test_dashboards_hear_of_the_next_second_after_one_that_failed(
 
 @asynccontextmanager
 async def watching(app: App) -> AsyncGenerator[Callable[[], Awaitable[str]]]:
-    """A dashboard's WebSocket; gives the next text that it gets."""
+    """A dashboard's WebSocket. Yields a function that returns the next text."""
     told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     texts: asyncio.Queue[str] = asyncio.Queue()
 
@@ -100,7 +100,7 @@ async def watching(app: App) -> AsyncGenerator[Callable[[], Awaitable[str]]]:
     await serving
 
 
-def test_a_worker_that_ends_soon_is_started_again_less_and_less_often() -> None:
+def test_a_worker_that_ends_soon_is_restarted_with_increasing_pauses() -> None:
     backoff = Backoff()
     now = 0.0
     pauses: list[float] = []

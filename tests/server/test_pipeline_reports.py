@@ -1,4 +1,4 @@
-"""What jobs on Spark say of themselves, over HTTP."""
+"""Reports of Spark jobs over HTTP."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -21,7 +21,7 @@ async def guarded(dsn: str) -> AsyncIterator[Server]:
 
 
 async def begin(store: Store, name: str, *queues: str) -> str:
-    """A run begins, as `queen.spark.pipelines.report` writes it."""
+    """Start a run, as `queen.spark.pipelines.report` writes it."""
     run_id = str(uuid4())
     place = ("lake.orders", "http://spark:4040")
     await store.database.fetch("begin_pipeline", name, run_id, "archive", list(queues), *place)
@@ -37,9 +37,7 @@ async def report(store: Store, name: str, run_id: str, **figures: Any) -> bool: 
     return bool(await store.database.fetch("report_pipeline", name, run_id, *known.values()))
 
 
-async def test_a_pipeline_is_shown_as_it_reports_itself(
-    clock: Clock, store: Store, server: Server
-) -> None:
+async def test_a_pipeline_shows_its_reports(clock: Clock, store: Store, server: Server) -> None:
     run_id = await begin(store, "a/b", "orders")
     await report(
         store, "a/b", run_id, position="7000000000", messages=12, seconds=1.5, batch_id=3,
@@ -70,7 +68,7 @@ async def test_a_pipeline_is_shown_as_it_reports_itself(
     }
 
 
-async def test_one_that_is_not_heard_of_is_stale_unless_it_ended(
+async def test_a_pipeline_without_reports_is_stale_unless_it_ended(
     clock: Clock, store: Store, server: Server
 ) -> None:
     for name, state in (("a", "running"), ("b", "idle"), ("c", "stopped"), ("d", "failed")):
@@ -83,7 +81,7 @@ async def test_one_that_is_not_heard_of_is_stale_unless_it_ended(
     assert stale == {"a": True, "b": True, "c": False, "d": False}
 
 
-async def test_a_run_that_was_replaced_is_not_heard_any_more(store: Store, server: Server) -> None:
+async def test_reports_of_a_replaced_run_are_ignored(store: Store, server: Server) -> None:
     first = await begin(store, "archive", "orders")
     await report(store, "archive", first, batch_id=9, error="once")
     second = await begin(store, "archive", "orders")
@@ -95,7 +93,7 @@ async def test_a_run_that_was_replaced_is_not_heard_any_more(store: Store, serve
     assert await report(store, "archive", second, batch_id=1)
 
 
-async def test_what_was_not_heard_of_for_a_month_is_forgotten(
+async def test_a_pipeline_without_reports_for_a_month_is_deleted(
     clock: Clock, store: Store, server: Server
 ) -> None:
     await begin(store, "old")
@@ -105,7 +103,7 @@ async def test_what_was_not_heard_of_for_a_month_is_forgotten(
     assert [each["name"] for each in (await server.get("/pipelines")).body["pipelines"]] == ["new"]
 
 
-async def test_a_list_comes_in_pages(store: Store, server: Server) -> None:
+async def test_pipelines_are_listed_in_pages(store: Store, server: Server) -> None:
     for number in range(5):
         await begin(store, f"p{number}")
 
@@ -118,13 +116,13 @@ async def test_a_list_comes_in_pages(store: Store, server: Server) -> None:
     ]
 
 
-async def test_a_pipeline_that_is_not_there_is_not_found(server: Server) -> None:
+async def test_an_unknown_pipeline_is_not_found(server: Server) -> None:
     reply = await server.get("/pipelines/none")
 
     assert (reply.status, reply.code) == (404, "not_found")
 
 
-async def test_a_caller_sees_pipelines_that_read_its_queues_alone(
+async def test_a_caller_sees_only_pipelines_that_read_its_queues(
     dsn: str, store: Store, guarded: Server
 ) -> None:
     await begin(store, "all")
@@ -143,7 +141,7 @@ async def test_a_caller_sees_pipelines_that_read_its_queues_alone(
     assert len((await admin.get("/pipelines")).body["pipelines"]) == 4
 
 
-async def test_metrics_tell_the_lag_of_what_has_not_ended(dsn: str, store: Store) -> None:
+async def test_metrics_show_the_lag_of_running_pipelines(dsn: str, store: Store) -> None:
     for name, state in (("live", "running"), ("over", "stopped")):
         run_id = await begin(store, name)
         await report(store, name, run_id, state=state, messages=12, seconds=1.5)

@@ -1,4 +1,4 @@
-"""What comes behind a request on its connection does not change how that request is answered."""
+"""Bytes after a request on the same connection don't change the response to that request."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def pushing(queue: str, value: object = "x") -> bytes:
         + b"transfer-encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
-async def test_garbage_behind_a_push_is_not_answered_in_its_place(
+async def test_garbage_after_a_push_does_not_change_its_response(
     shared: Server, behind: bytes
 ) -> None:
     queue = a_queue()
@@ -47,7 +47,7 @@ async def test_garbage_behind_a_push_is_not_answered_in_its_place(
     assert data(await pop(shared, queue)) == ["x"]
 
 
-async def test_all_requests_before_the_garbage_are_answered(shared: Server) -> None:
+async def test_all_requests_before_the_garbage_get_a_response(shared: Server) -> None:
     queue = a_queue()
     requests = b"".join(pushing(queue, number) for number in range(3))
 
@@ -58,13 +58,13 @@ async def test_all_requests_before_the_garbage_are_answered(shared: Server) -> N
     assert data(await pop(shared, queue, batch=10)) == [0, 1, 2]
 
 
-async def test_half_a_request_behind_a_wait_does_not_end_it(dsn: str) -> None:
+async def test_half_a_request_after_a_long_poll_does_not_end_it(dsn: str) -> None:
     impatient = {"QUEEN_HEADER_TIMEOUT_MS": "200", "QUEEN_BODY_TIMEOUT_MS": "200"}
     async with Server(dsn, impatient) as server:
         await configure(server, "q")
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(kept("/pop/queue/q", b'{"wait":true,"timeout":30000}') + b"GET /livez HT")
-        # Two sweeps and more: another connection is let go for less meanwhile.
+        # More than two sweeps: in this time another connection would be closed.
         for _ in range(2):
             head, _ = await spoken(server, b"GET /livez HT")
             assert head.startswith(b"HTTP/1.1 408 ")
@@ -78,12 +78,14 @@ async def test_half_a_request_behind_a_wait_does_not_end_it(dsn: str) -> None:
         assert answer.count(b"HTTP/1.1 ") == 1
 
 
-async def test_who_waits_and_sent_garbage_is_still_seen_to_go(server: Server) -> None:
+async def test_a_waiting_client_that_sent_garbage_is_still_seen_to_disconnect(
+    server: Server,
+) -> None:
     await configure(server, "q")
     _, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(kept("/pop/queue/q", b'{"wait":true,"timeout":30000}') + b"GARBAGE\r\n\r\n")
     await writer.drain()
-    # The server has taken the wait on when it has answered somebody who came after it.
+    # When a later call has its response, the server has registered the long poll.
     assert await pop(server, "q") == []
     writer.close()
     await writer.wait_closed()
@@ -94,7 +96,7 @@ async def test_who_waits_and_sent_garbage_is_still_seen_to_go(server: Server) ->
     assert data(await pop(server, "q", wait=True, timeout=5_000)) == [1]
 
 
-async def test_what_comes_broken_is_refused_itself(shared: Server) -> None:
+async def test_a_broken_request_is_rejected_itself(shared: Server) -> None:
     queue = a_queue()
     broken = posted("/push", b"", "content-type: application/json", "transfer-encoding: chunked")
     broken = broken.replace(b"content-length: 0\r\n", b"") + b"zz\r\n"

@@ -1,4 +1,4 @@
-"""Pop over HTTP: where from, how much, for whom, how long."""
+"""Pop over HTTP: source, batch size, group and wait time."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -43,7 +43,7 @@ FIELDS = {
 }
 
 
-async def test_a_message_carries_all_that_the_contract_says(shared: Server) -> None:
+async def test_a_message_has_all_documented_fields(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue, leaseTime=1.5, retryLimit=7)
     (pushed,) = await push(shared, queue, {"n": 1}, transactionId='t"1\u2028', partition="c42")
@@ -66,7 +66,7 @@ async def test_a_message_carries_all_that_the_contract_says(shared: Server) -> N
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("where", ["queue", "partition", "namespace", "task", "both"])
-async def test_every_way_to_say_where_from(shared: Server, method: str, where: str) -> None:
+async def test_every_form_of_a_pop_source_works(shared: Server, method: str, where: str) -> None:
     queue = f"{a_queue()}/b.c d"
     scope = {"namespace": f"n-{queue}", "task": f"t-{queue}"}
     assert (await shared.post("/configure", {"queue": queue, **scope})).status == 200
@@ -85,7 +85,7 @@ async def test_every_way_to_say_where_from(shared: Server, method: str, where: s
     assert data(reply.body["messages"]) == ["mine"]
 
 
-async def test_behind_a_proxy_that_eats_slashes_the_body_says_where_from(shared: Server) -> None:
+async def test_the_body_names_the_source_if_a_proxy_removes_slashes(shared: Server) -> None:
     queue = f"{a_queue()}/x"
     await push(shared, queue, 1, partition="a")
     await push(shared, queue, 2, partition="b")
@@ -95,12 +95,12 @@ async def test_behind_a_proxy_that_eats_slashes_the_body_says_where_from(shared:
     assert data(reply.body["messages"]) == [2]
 
 
-async def test_a_pop_from_nowhere_is_refused(shared: Server) -> None:
+async def test_a_pop_without_a_source_is_rejected(shared: Server) -> None:
     for reply in (await shared.get("/pop"), await shared.post("/pop", {})):
         assert (reply.status, reply.code) == (400, "bad_request")
 
 
-async def test_nothing_to_give_is_an_answer_without_a_body(shared: Server) -> None:
+async def test_an_empty_pop_returns_no_body(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue)
 
@@ -112,7 +112,7 @@ async def test_nothing_to_give_is_an_answer_without_a_body(shared: Server) -> No
     assert body == b""
 
 
-async def test_a_batch_is_of_one_partition_unless_more_are_asked_for(shared: Server) -> None:
+async def test_a_batch_has_one_partition_unless_more_are_requested(shared: Server) -> None:
     queue = a_queue()
     for number in range(6):
         await push(shared, queue, number, partition=f"p{number % 2}")
@@ -128,14 +128,14 @@ async def test_a_batch_is_of_one_partition_unless_more_are_asked_for(shared: Ser
     assert len(both) == 4
     assert len({each["leaseId"] for each in both}) == 2
     names = [each["partition"] for each in both]
-    # Those of a partition stand together, in order.
+    # Messages of a partition are contiguous and in order.
     assert names == sorted(names) or names == sorted(names, reverse=True)
     for name in set(names):
         of_one = [each["offset"] for each in both if each["partition"] == name]
         assert of_one == sorted(of_one)
 
 
-async def test_too_much_is_lowered_to_what_is_allowed(dsn: str) -> None:
+async def test_a_batch_is_limited_to_the_maximum(dsn: str) -> None:
     limits = {"QUEEN_MAX_BATCH": "2", "QUEEN_MAX_POP_PARTITIONS": "1", "MAX_TIMEOUT": "50"}
     async with Server(dsn, limits) as server:
         await push(server, "q", *range(5), partition="a")
@@ -147,7 +147,7 @@ async def test_too_much_is_lowered_to_what_is_allowed(dsn: str) -> None:
             assert await pop(server, "empty", wait=True, timeout=10**9) == []
 
 
-async def test_an_answer_holds_so_many_bytes_but_always_one_message(dsn: str) -> None:
+async def test_a_response_is_limited_in_bytes_to_at_least_one_message(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_MAX_POP_BYTES": "1000"}) as server:
         await push(server, "q", *["x" * 400 for _ in range(5)])
         await push(server, "large", "y" * 5000, 1)
@@ -178,9 +178,7 @@ async def test_an_answer_holds_so_many_bytes_but_always_one_message(dsn: str) ->
         "wait=%ff",
     ],
 )
-async def test_a_parameter_out_of_range_or_unknown_is_refused(
-    shared: Server, parameters: str
-) -> None:
+async def test_an_unknown_or_invalid_parameter_is_rejected(shared: Server, parameters: str) -> None:
     reply = await shared.request("GET", f"/pop/queue/any?{parameters}")
 
     assert (reply.status, reply.code, reply.body["applied"]) == (400, "bad_request", False)
@@ -198,20 +196,22 @@ async def test_a_parameter_out_of_range_or_unknown_is_refused(
         {"consumerGroup": 1},
     ],
 )
-async def test_a_body_is_strict(shared: Server, body: dict[str, object]) -> None:
+async def test_unknown_fields_of_a_body_are_rejected(
+    shared: Server, body: dict[str, object]
+) -> None:
     reply = await shared.post("/pop/queue/any", body)
 
     assert (reply.status, reply.code) == (400, "bad_request")
 
 
 @pytest.mark.parametrize("group", ["__mine", " g", "g" * 256, "a\tb"])
-async def test_a_group_has_a_name_that_names_can_have(shared: Server, group: str) -> None:
+async def test_an_invalid_group_name_is_rejected(shared: Server, group: str) -> None:
     reply = await shared.post("/pop/queue/any", {"consumerGroup": group})
 
     assert (reply.status, reply.code) == (400, "invalid_name")
 
 
-async def test_a_group_may_be_called_null(shared: Server) -> None:
+async def test_a_group_may_be_named_null(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1)
 
@@ -220,26 +220,26 @@ async def test_a_group_may_be_called_null(shared: Server) -> None:
     assert reply.body["messages"][0]["consumerGroup"] == "null"
 
 
-async def test_each_group_sees_every_message(shared: Server) -> None:
+async def test_each_group_receives_every_message(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1, 2)
 
     for group in ("a", "b", None, "__QUEUE_MODE__"):
         messages = await pop(shared, queue, batch=10, consumerGroup=group)
-        # Queue mode has two names and is one group.
+        # Queue mode has two names for one group.
         assert data(messages) == ([] if group == "__QUEUE_MODE__" else [1, 2])
         assert {each["consumerGroup"] for each in messages} <= {group}
 
 
 @pytest.mark.parametrize("group", [None, "__QUEUE_MODE__"])
-async def test_queue_mode_is_shown_as_no_group(shared: Server, group: str | None) -> None:
+async def test_queue_mode_shows_no_group(shared: Server, group: str | None) -> None:
     queue = a_queue()
     await push(shared, queue, 1)
 
     assert (await pop_one(shared, queue, consumerGroup=group))["consumerGroup"] is None
 
 
-async def test_auto_ack_settles_before_the_answer(dsn: str, clock: Clock) -> None:
+async def test_auto_ack_settles_before_the_response(dsn: str, clock: Clock) -> None:
     async with Server(dsn) as server:
         await push(server, "q", 1)
 
@@ -266,7 +266,7 @@ async def test_auto_ack_settles_before_the_answer(dsn: str, clock: Clock) -> Non
         ({"subscriptionFrom": "2020-01-01T01:00:00+01:00"}, ["old", "new"]),
     ],
 )
-async def test_where_a_new_group_starts(
+async def test_a_new_group_starts_at_the_requested_position(
     shared: Server, start: dict[str, str], seen: list[str]
 ) -> None:
     queue = a_queue()
@@ -279,7 +279,7 @@ async def test_where_a_new_group_starts(
     assert data(first + then) == seen
 
 
-async def test_another_start_than_the_group_was_made_with_is_a_conflict(shared: Server) -> None:
+async def test_a_different_start_than_the_groups_first_one_is_a_conflict(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1)
     await pop(shared, queue, consumerGroup="g", subscriptionMode="all")
@@ -291,13 +291,13 @@ async def test_another_start_than_the_group_was_made_with_is_a_conflict(shared: 
     assert (reply.status, reply.code) == (409, "subscription_conflict")
 
 
-async def test_a_lease_of_ones_own_holds_for_this_delivery(dsn: str, clock: Clock) -> None:
+async def test_a_pops_lease_time_applies_to_its_delivery(dsn: str, clock: Clock) -> None:
     async with Server(dsn) as server:
         await push(server, "q", 1)
         await pop_one(server, "q", leaseSeconds=10)
 
         await clock.advance(seconds=11)
-        # Past the lease and its backoff.
+        # After the lease and its backoff.
         again = await pop_one(server, "q", wait=True, timeout=10_000)
 
         assert (again["attempt"], again["retryCount"]) == (2, 1)
@@ -305,20 +305,20 @@ async def test_a_lease_of_ones_own_holds_for_this_delivery(dsn: str, clock: Cloc
         assert await pop(server, "q") == []
 
 
-async def test_an_unknown_queue_is_not_found_and_not_made(shared: Server) -> None:
+async def test_an_unknown_queue_is_not_found_and_not_created(shared: Server) -> None:
     queue = a_queue()
     for method in ("GET", "POST"):
         reply = await shared.request(method, f"/pop/queue/{queue}")
         assert (reply.status, reply.code) == (404, "queue_not_found")
 
 
-async def test_whoever_waits_for_an_unknown_queue_hears_so_at_the_end(shared: Server) -> None:
+async def test_a_long_poll_of_an_unknown_queue_ends_as_not_found(shared: Server) -> None:
     reply = await shared.post(f"/pop/queue/{a_queue()}", {"wait": True, "timeout": 30})
 
     assert (reply.status, reply.code) == (404, "queue_not_found")
 
 
-async def test_whoever_waits_for_a_queue_gets_its_first_message(shared: Server) -> None:
+async def test_a_long_poll_gets_the_first_message_of_a_new_queue(shared: Server) -> None:
     queue = a_queue()
     waiting = asyncio.create_task(pop(shared, queue, wait=True, timeout=20_000))
     await asyncio.sleep(0)
@@ -328,7 +328,7 @@ async def test_whoever_waits_for_a_queue_gets_its_first_message(shared: Server) 
     assert data(await waiting) == ["first"]
 
 
-async def test_an_unknown_partition_is_an_empty_one(shared: Server) -> None:
+async def test_an_unknown_partition_is_empty(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1)
 
@@ -337,7 +337,7 @@ async def test_an_unknown_partition_is_an_empty_one(shared: Server) -> None:
     assert reply.status == 204
 
 
-async def test_a_wait_ends_in_time(shared: Server) -> None:
+async def test_a_long_poll_ends_at_its_timeout(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue)
     loop = asyncio.get_running_loop()
@@ -348,7 +348,7 @@ async def test_a_wait_ends_in_time(shared: Server) -> None:
     assert 0.2 <= loop.time() - started < 5
 
 
-async def test_a_push_wakes_those_who_wait(shared: Server) -> None:
+async def test_a_push_wakes_long_polls(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue)
     waiting = [asyncio.create_task(pop(shared, queue, wait=True)) for _ in range(5)]
@@ -361,7 +361,7 @@ async def test_a_push_wakes_those_who_wait(shared: Server) -> None:
     assert sorted(data(given)) == list(range(5))
 
 
-async def test_too_many_who_wait_are_refused(dsn: str) -> None:
+async def test_too_many_waiters_are_rejected(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_MAX_WAITERS": "1"}) as server:
         await configure(server, "q")
         wait = {"wait": True, "timeout": 20_000}
@@ -377,7 +377,7 @@ async def test_too_many_who_wait_are_refused(dsn: str) -> None:
         assert data((await waiting).body["messages"]) == [1]
 
 
-async def test_a_waiter_whose_client_has_gone_gets_nothing(shared: Server) -> None:
+async def test_a_disconnected_waiter_gets_no_message(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue)
     body = b'{"wait":true,"timeout":30000}'
@@ -385,7 +385,7 @@ async def test_a_waiter_whose_client_has_gone_gets_nothing(shared: Server) -> No
         _, writer = await asyncio.open_connection("127.0.0.1", shared.port)
         writer.write(posted(f"/pop/queue/{queue}", body))
         await writer.drain()
-        # Long enough to be asleep: the next pop of the same queue is answered after it.
+        # The long poll is registered when a later pop of the same queue has returned.
         await pop(shared, queue)
         writer.close()
         await writer.wait_closed()
@@ -400,7 +400,7 @@ async def test_a_waiter_whose_client_has_gone_gets_nothing(shared: Server) -> No
     assert "Exception" not in shared.log
 
 
-async def test_a_paused_queue_says_so(shared: Server) -> None:
+async def test_a_pop_of_a_paused_queue_reports_it(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1)
     await configure(shared, queue, paused=True)
@@ -412,7 +412,7 @@ async def test_a_paused_queue_says_so(shared: Server) -> None:
     assert data(await pop(shared, queue)) == [1]
 
 
-async def test_the_queue_of_higher_priority_comes_first(shared: Server) -> None:
+async def test_the_queue_with_the_higher_priority_is_first(shared: Server) -> None:
     scope = a_queue()
     for priority in (0, 5, -5):
         options = {"priority": priority}
@@ -441,7 +441,7 @@ async def test_a_message_shows_the_priority_of_its_partition(shared: Server) -> 
     assert shown.body["priority"] == 10
 
 
-async def test_the_partition_that_is_ready_longest_comes_first(shared: Server) -> None:
+async def test_the_partition_that_waits_longest_is_first(shared: Server) -> None:
     queue = a_queue()
     for name in ("b", "a", "c"):
         await push(shared, queue, name, partition=name)
@@ -451,7 +451,7 @@ async def test_the_partition_that_is_ready_longest_comes_first(shared: Server) -
     assert data(taken) == ["b", "a", "c"]
 
 
-async def test_an_ordered_partition_has_one_delivery_out(shared: Server) -> None:
+async def test_an_ordered_partition_has_one_leased_delivery(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1, 2)
     first = await pop_one(shared, queue)
@@ -462,7 +462,7 @@ async def test_an_ordered_partition_has_one_delivery_out(shared: Server) -> None
     assert data(await pop(shared, queue)) == [2]
 
 
-async def test_pop_goes_with_get_and_post_alone(shared: Server) -> None:
+async def test_only_get_and_post_can_pop(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1)
     for method in ("HEAD", "PUT", "DELETE"):
@@ -474,7 +474,9 @@ async def test_pop_goes_with_get_and_post_alone(shared: Server) -> None:
 
 
 @pytest.mark.parametrize("other", [{"namespace": "n"}, {"task": "t"}])
-async def test_a_queue_goes_with_no_other_scope(shared: Server, other: dict[str, str]) -> None:
+async def test_a_queue_cannot_be_combined_with_another_source(
+    shared: Server, other: dict[str, str]
+) -> None:
     queue = a_queue()
     await push(shared, queue, 1)
 
@@ -484,7 +486,7 @@ async def test_a_queue_goes_with_no_other_scope(shared: Server, other: dict[str,
 
 
 @pytest.mark.parametrize("size", [256, 400, 512])
-async def test_no_queue_has_a_name_that_long(shared: Server, size: int) -> None:
+async def test_a_queue_name_that_is_too_long_is_rejected(shared: Server, size: int) -> None:
     for reply in (
         await shared.get(f"/pop/queue/{'q' * size}"),
         await shared.post("/pop", {"queue": "q" * size}),
@@ -493,7 +495,7 @@ async def test_no_queue_has_a_name_that_long(shared: Server, size: int) -> None:
         assert (reply.status, reply.code) == (400, "invalid_name")
 
 
-async def test_what_was_claimed_is_given_although_the_options_of_its_queue_are_not_known(
+async def test_claimed_messages_are_returned_without_the_options_of_their_queue(
     dsn: str,
 ) -> None:
     async with Server(dsn) as server:

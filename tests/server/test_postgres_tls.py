@@ -27,7 +27,7 @@ def free_port() -> int:
 
 
 class Encrypted(Postgres):
-    """PostgreSQL with a certificate for localhost and 127.0.0.1; `guarded` also asks for one."""
+    """PostgreSQL with a certificate for localhost, 127.0.0.1. `guarded`: clients need one too."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -68,7 +68,7 @@ def encrypted() -> Iterator[Encrypted]:
 
 
 async def reaches(settings: Settings) -> bool:
-    """Whether a store connects; raises DatabaseUnavailable if not."""
+    """Whether a store connects. Raises DatabaseUnavailable if not."""
     store = await Store.open(settings.dsn)
     try:
         return bool(await store.database.fetch("server_state"))
@@ -114,7 +114,9 @@ async def test_the_variables_mean_the_same_as_parameters_of_the_url(encrypted: E
         assert await reaches(settings)
 
 
-async def test_the_url_goes_before_the_variables(encrypted: Encrypted, tmp_path: Path) -> None:
+async def test_the_url_takes_precedence_over_the_variables(
+    encrypted: Encrypted, tmp_path: Path
+) -> None:
     other = Authority(tmp_path, "other")
     root = encrypted.authority.certificate
     url = f"{encrypted.dsn()}?sslrootcert={root}"
@@ -138,7 +140,7 @@ async def test_another_host_name_is_rejected(encrypted: Encrypted) -> None:
         await reaches(encrypted.tls(DATABASE_URL=url))
     with pytest.raises(errors.DatabaseUnavailable, match=r"127\.0\.0\.2"):
         connect(encrypted.tls(DATABASE_URL=url).dsn)
-    # It is the name alone: without checking it, the same server is reached.
+    # Only the name is wrong: without checking it, the same server is accepted.
     assert await reaches(encrypted.tls(DATABASE_URL=url, PG_SSLMODE="verify-ca"))
 
 
@@ -156,7 +158,7 @@ async def test_a_server_without_tls_is_rejected(encrypted: Encrypted) -> None:
             await listening._hosts.connect()  # pyright: ignore[reportPrivateUsage]
 
 
-async def test_a_client_certificate_is_shown_where_one_is_asked_for(encrypted: Encrypted) -> None:
+async def test_a_client_certificate_is_sent_if_required(encrypted: Encrypted) -> None:
     encrypted.create_database("guarded")
     guarded = encrypted.dsn("guarded")
     with pytest.raises(errors.DatabaseUnavailable, match="certificate"):
@@ -171,7 +173,7 @@ async def test_a_client_certificate_is_shown_where_one_is_asked_for(encrypted: E
         assert connection.execute("select 1 as one").fetchone() == {"one": 1}
 
 
-def test_a_file_that_is_missing_or_a_mode_that_is_none_is_said() -> None:
+def test_a_missing_file_or_an_invalid_mode_is_reported() -> None:
     with pytest.raises(errors.BadSettings, match="PG_SSLMODE"):
         Settings.from_environ({"PG_SSLMODE": "verify_full"})
     with pytest.raises(errors.BadSettings, match="database URL"):

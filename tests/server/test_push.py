@@ -1,4 +1,4 @@
-"""Push over HTTP: what is stored, what is answered, what is refused."""
+"""Push over HTTP: storage, responses and rejections."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ from tests.support.server import Server
 ITEM_FIELDS = {"id", "transactionId", "status", "partitionId", "offset"}
 
 
-async def test_a_push_answers_each_item_with_its_place(shared: Server) -> None:
+async def test_a_push_returns_the_offset_of_each_item(shared: Server) -> None:
     queue = a_queue()
 
     reply = await shared.post("/push", {"items": items(queue, 1, 2)})
@@ -40,7 +40,7 @@ async def test_a_push_answers_each_item_with_its_place(shared: Server) -> None:
     assert first["partitionId"] == second["partitionId"]
 
 
-async def test_results_stand_in_the_order_of_the_items(shared: Server) -> None:
+async def test_results_are_in_the_order_of_the_items(shared: Server) -> None:
     queue = a_queue()
     mixed = [
         {"queue": queue, "partition": f"p{number % 3}", "payload": number, "transactionId": f"t{n}"}
@@ -68,7 +68,7 @@ async def test_results_stand_in_the_order_of_the_items(shared: Server) -> None:
         b"1e131071",
     ],
 )
-async def test_a_payload_comes_back_byte_for_byte(shared: Server, payload: bytes) -> None:
+async def test_a_payload_is_returned_byte_for_byte(shared: Server, payload: bytes) -> None:
     queue = a_queue()
     body = b'{"items":[{"queue":"%b","payload":%b}]}' % (queue.encode(), payload)
     head, _ = await spoken(shared, posted("/push", body))
@@ -79,21 +79,21 @@ async def test_a_payload_comes_back_byte_for_byte(shared: Server, payload: bytes
     assert b'"data":%b,' % payload in popped
 
 
-async def test_the_partition_is_default_unless_said(shared: Server) -> None:
+async def test_the_default_partition_is_named_default(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1)
 
     assert (await pop_one(shared, queue))["partition"] == "Default"
 
 
-async def test_the_first_push_makes_queue_and_partition(shared: Server) -> None:
+async def test_the_first_push_creates_queue_and_partition(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1, partition="ä/b c")
 
     assert (await pop_one(shared, queue))["partition"] == "ä/b c"
 
 
-async def test_no_queue_is_made_where_that_is_forbidden(dsn: str) -> None:
+async def test_without_auto_create_a_push_to_a_missing_queue_is_rejected(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_AUTO_CREATE": "false"}) as server:
         await configure(server, "there")
         both = items("there", 1) + items("absent", 2)
@@ -107,7 +107,9 @@ async def test_no_queue_is_made_where_that_is_forbidden(dsn: str) -> None:
         assert (alone.status, alone.code, alone.body["applied"]) == (404, "queue_not_found", False)
 
 
-async def test_a_transaction_id_is_stored_once_and_names_the_first(shared: Server) -> None:
+async def test_a_transaction_id_is_stored_once_and_refers_to_the_first_message(
+    shared: Server,
+) -> None:
     queue = a_queue()
     (first,) = await push(shared, queue, 1, transactionId="t1")
 
@@ -118,7 +120,7 @@ async def test_a_transaction_id_is_stored_once_and_names_the_first(shared: Serve
     assert data(await pop(shared, queue, batch=10)) == [1]
 
 
-async def test_a_transaction_id_belongs_to_its_partition(shared: Server) -> None:
+async def test_a_transaction_id_is_unique_per_partition(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1, transactionId="t1", partition="a")
 
@@ -127,7 +129,7 @@ async def test_a_transaction_id_belongs_to_its_partition(shared: Server) -> None
     assert other["status"] == "queued"
 
 
-async def test_headers_and_trace_id_travel_with_the_message(shared: Server) -> None:
+async def test_headers_and_trace_id_are_delivered_with_the_message(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1, headers={"a": "ä", "": ""}, traceId="trace-1")
 
@@ -136,7 +138,7 @@ async def test_headers_and_trace_id_travel_with_the_message(shared: Server) -> N
     assert (message["headers"], message["traceId"]) == ({"a": "ä", "": ""}, "trace-1")
 
 
-async def test_a_trace_id_is_taken_from_traceparent_unless_given(shared: Server) -> None:
+async def test_a_trace_id_is_taken_from_traceparent_by_default(shared: Server) -> None:
     queue = a_queue()
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     both = [*items(queue, 1), *items(queue, 2, traceId="own")]
@@ -152,7 +154,7 @@ async def test_a_trace_id_is_taken_from_traceparent_unless_given(shared: Server)
 
 
 @pytest.mark.parametrize("how", ["delaySeconds", "availableAt"])
-async def test_a_held_message_has_no_place_until_it_is_due(
+async def test_a_delayed_message_has_no_offset_until_it_is_due(
     dsn: str, clock: Clock, how: str
 ) -> None:
     async with Server(dsn) as server:
@@ -171,7 +173,7 @@ async def test_a_held_message_has_no_place_until_it_is_due(
         assert popped["transactionId"] == message["transactionId"]
 
 
-async def test_a_message_past_its_time_to_live_is_passed_over(dsn: str, clock: Clock) -> None:
+async def test_an_expired_message_is_skipped(dsn: str, clock: Clock) -> None:
     async with Server(dsn) as server:
         await configure(server, "q", ttl=1000)
         await push(server, "q", "short", ttlSeconds=10)
@@ -182,7 +184,7 @@ async def test_a_message_past_its_time_to_live_is_passed_over(dsn: str, clock: C
         assert data(await pop(server, "q", batch=10)) == ["long"]
 
 
-async def test_a_higher_priority_comes_first_where_there_is_no_order(shared: Server) -> None:
+async def test_in_an_unordered_queue_the_higher_priority_is_first(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue, ordered=False)
     for priority in (0, 9, 5):
@@ -210,7 +212,7 @@ async def test_a_higher_priority_comes_first_where_there_is_no_order(shared: Ser
         ({"payload": "x" * 2**20}, "payload_too_large", 413),
     ],
 )
-async def test_an_item_refused_on_its_own_leaves_the_others_stored(
+async def test_a_rejected_item_does_not_affect_the_others(
     shared: Server, fields: dict[str, object], code: str, status: int
 ) -> None:
     queue = a_queue()
@@ -266,11 +268,11 @@ async def test_a_malformed_push_stores_nothing(
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "a\nb", "__mine", " a", "a ", "q" * 256, "\u007f", "\ud800"]
 )
-async def test_a_queue_has_a_name_that_names_can_have(shared: Server, name: str) -> None:
+async def test_an_invalid_queue_name_is_rejected(shared: Server, name: str) -> None:
     reply = await shared.post("/push", {"items": items(name, 1)})
 
     assert (reply.status, reply.body["applied"]) == (400, False)
-    # A lone surrogate is no UTF-8: it is refused before it is a name.
+    # A lone surrogate isn't UTF-8: it is rejected before the name is checked.
     assert reply.code in ("invalid_name", "bad_request")
 
 
@@ -312,7 +314,7 @@ async def test_a_producers_request_is_all_or_nothing(shared: Server) -> None:
     assert (await shared.post(f"/pop/queue/{queue}", {})).status in (204, 404)
 
 
-async def test_one_request_carries_so_many_items(dsn: str) -> None:
+async def test_the_number_of_items_per_request_is_limited(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_MAX_ITEMS": "3"}) as server:
         assert (await server.post("/push", {"items": items("q", 1, 2, 3)})).status == 201
 
@@ -322,7 +324,7 @@ async def test_one_request_carries_so_many_items(dsn: str) -> None:
         assert len(await pop(server, "q", batch=10)) == 3
 
 
-async def test_pushes_of_a_crowd_are_all_stored(shared: Server) -> None:
+async def test_concurrent_pushes_are_all_stored(shared: Server) -> None:
     queue = a_queue()
 
     await asyncio.gather(*(push(shared, queue, n, partition=f"p{n % 7}") for n in range(200)))
@@ -331,7 +333,7 @@ async def test_pushes_of_a_crowd_are_all_stored(shared: Server) -> None:
     assert sorted(data(popped)) == list(range(200))
 
 
-async def test_a_push_that_meets_a_busy_server_is_overloaded(dsn: str) -> None:
+async def test_a_push_to_a_busy_server_is_overloaded(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_MAX_QUEUED_REQUESTS": "1", "QUEEN_PUSH_LANES": "1"}) as server:
         await push(server, "q", 0)
         async with held_partitions(dsn) as connection:
@@ -349,7 +351,7 @@ async def test_a_push_that_meets_a_busy_server_is_overloaded(dsn: str) -> None:
         assert len(await pop(server, "q", batch=10)) == 3
 
 
-async def test_a_push_cut_off_in_the_database_is_of_unknown_outcome(dsn: str) -> None:
+async def test_a_push_interrupted_in_the_database_has_an_unknown_outcome(dsn: str) -> None:
     async with Server(dsn) as server:
         await push(server, "q", 0)
         async with held_partitions(dsn) as connection:
@@ -364,11 +366,11 @@ async def test_a_push_cut_off_in_the_database_is_of_unknown_outcome(dsn: str) ->
         assert (reply.status, reply.code) == (503, "outcome_unknown")
         assert reply.body["applied"] is None
         assert "Retry-After" in reply.headers
-        # The server has other connections, and goes on.
+        # The server has other connections and continues.
         await push(server, "q", 2)
 
 
-async def test_what_nobody_foresaw_is_internal_and_of_unknown_outcome(dsn: str) -> None:
+async def test_an_unexpected_error_is_internal_with_an_unknown_outcome(dsn: str) -> None:
     async with Server(dsn) as server:
         await push(server, "q", 0)
         connection = await asyncpg.connect(dsn)
@@ -388,7 +390,7 @@ async def test_what_nobody_foresaw_is_internal_and_of_unknown_outcome(dsn: str) 
         assert (await server.get("/livez")).status == 200
 
 
-async def test_an_answer_has_one_form_whatever_the_items_have(shared: Server) -> None:
+async def test_a_response_has_the_same_form_for_all_items(shared: Server) -> None:
     queue = a_queue()
     forms: list[dict[str, Any]] = [{}, {"headers": {"a": "b"}}, {"transactionId": "t"}]
     answers = [(await push(shared, queue, 1, **form))[0] for form in (*forms, *forms)]

@@ -1,4 +1,4 @@
-"""Queues as people see them: figures, partitions, deliveries; pause, purge, delete."""
+"""Queues as users see them: statistics, partitions, deliveries, pause, purge, delete."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ async def names(server: Server, **parameters: str | int) -> list[str]:
     return [each["name"] for each in reply.body["queues"]]
 
 
-async def test_a_queue_shows_what_is_known_of_it(server: Server, clock: Clock) -> None:
+async def test_a_queue_shows_its_statistics(server: Server, clock: Clock) -> None:
     await push(server, "orders", *range(3), partition="a")
     await push(server, "orders", 4, partition="b")
     await push(server, "orders", 5, delaySeconds=60)
@@ -47,14 +47,14 @@ async def test_an_empty_queue_has_nothing_pending_and_no_oldest_age(server: Serv
     assert body["oldestAgeSeconds"] is None
 
 
-async def test_what_nobody_reads_is_pending(server: Server) -> None:
+async def test_messages_without_a_group_are_pending(server: Server) -> None:
     await push(server, "orders", *range(3), partition="a")
     await push(server, "orders", 1, partition="b")
 
     assert (await server.get("/resources/queues/orders")).body["pending"] == 4
 
 
-async def test_a_figure_that_would_visit_too_many_partitions_is_null(server: Server) -> None:
+async def test_a_count_over_too_many_partitions_is_null(server: Server) -> None:
     items = [{"queue": "wide", "partition": f"p{n}", "payload": n} for n in range(1002)]
     assert (await server.post("/push", {"items": items})).status == 201
     await pop(server, "wide")
@@ -71,7 +71,7 @@ async def test_a_figure_that_would_visit_too_many_partitions_is_null(server: Ser
     assert (detail["partitions"], detail["pending"]) == (1002, 1002)
 
 
-async def test_a_name_in_a_path_may_hold_anything(server: Server) -> None:
+async def test_a_name_in_a_path_may_contain_any_character(server: Server) -> None:
     await push(server, ODD, 1, partition="x/y")
 
     body = (await server.get(f"/resources/queues/{ODD_PATH}")).body
@@ -93,7 +93,7 @@ async def test_queues_are_listed_by_name_in_pages(server: Server) -> None:
     ("sort", "order"),
     [("name", "abc"), ("-name", "cba"), ("createdAt", "bac"), ("-createdAt", "cab")],
 )
-async def test_queues_are_sorted_as_asked(server: Server, sort: str, order: str) -> None:
+async def test_queues_are_sorted_as_requested(server: Server, sort: str, order: str) -> None:
     for name in "bac":
         await server.post("/configure", {"queue": name})
 
@@ -102,7 +102,7 @@ async def test_queues_are_sorted_as_asked(server: Server, sort: str, order: str)
     assert [each["name"] for page in found for each in page] == list(order)
 
 
-async def test_queues_are_found_by_namespace_task_and_part_of_the_name(server: Server) -> None:
+async def test_queues_are_filtered_by_namespace_task_and_part_of_the_name(server: Server) -> None:
     await server.post("/configure", {"queue": "Orders.eu", "namespace": "shop", "task": "bill"})
     await server.post("/configure", {"queue": "orders.us", "namespace": "shop", "task": "ship"})
     await server.post("/configure", {"queue": "mail", "namespace": "office"})
@@ -131,7 +131,7 @@ async def test_namespaces_and_tasks_are_counted(server: Server) -> None:
     assert tasks["nextCursor"] is None
 
 
-async def test_a_namespace_sums_its_queues_up(server: Server) -> None:
+async def test_a_namespace_sums_its_queues(server: Server) -> None:
     await server.post("/configure", {"queue": "a", "namespace": "shop"})
     await server.post("/configure", {"queue": "b", "namespace": "shop"})
     await push(server, "a", 1, 2)
@@ -143,7 +143,7 @@ async def test_a_namespace_sums_its_queues_up(server: Server) -> None:
     assert (shop["queues"], shop["pending"], shop["partitions"]) == (2, 3, 2)
 
 
-async def test_the_overview_sums_all_queues_up(server: Server) -> None:
+async def test_the_overview_sums_all_queues(server: Server) -> None:
     await push(server, "a", 1, 2)
     await push(server, "b", 1)
     await server.post("/configure", {"queue": "c", "namespace": "n", "task": "t"})
@@ -155,7 +155,7 @@ async def test_the_overview_sums_all_queues_up(server: Server) -> None:
     assert (body["partitions"], body["pending"], body["deadLetters"]) == (2, 2, 1)
 
 
-async def test_the_overview_tells_of_the_worst_where_asked_to(dsn: str) -> None:
+async def test_the_overview_lists_the_worst_queues_on_request(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_SAMPLE_SECONDS": "600"}) as server:
         for name in ("waits", "waits-too", "waits-last", "done", "buried", "buried-too"):
             await push(server, name, 1)
@@ -168,13 +168,13 @@ async def test_the_overview_tells_of_the_worst_where_asked_to(dsn: str) -> None:
         await server.post("/configure", {"queue": "still"})
         await server.post("/resources/queues/still/pause")
 
-        async def told(worst: int) -> list[str]:
+        async def worst_names(worst: int) -> list[str]:
             body = (await server.get("/resources/overview", worst=worst)).body
             return [each["name"] for each in body["worst"]]
 
-        assert await told(1) == ["waits", "buried-too", "still"]
-        assert await told(2) == ["waits", "waits-too", "buried-too", "buried", "still"]
-        assert await told(100) == [
+        assert await worst_names(1) == ["waits", "buried-too", "still"]
+        assert await worst_names(2) == ["waits", "waits-too", "buried-too", "buried", "still"]
+        assert await worst_names(100) == [
             *("waits", "waits-too", "waits-last", "buried-too", "buried", "still")
         ]
         worst = (await server.get("/resources/overview", worst=1)).body["worst"]
@@ -186,7 +186,7 @@ async def test_the_overview_tells_of_the_worst_where_asked_to(dsn: str) -> None:
         assert (await server.get("/resources/overview", worst=101)).status == 400
 
 
-async def test_the_worst_of_more_queues_than_are_summed_up_are_told(dsn: str) -> None:
+async def test_the_worst_queues_are_found_beyond_the_limit_of_sums(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_SAMPLE_SECONDS": "0.1"}) as server:
         items = [{"queue": f"q{n:04}", "payload": n} for n in range(1_001)]
         assert (await server.post("/push", {"items": items})).status == 201
@@ -213,7 +213,7 @@ async def test_partitions_are_listed_by_name_in_pages_and_by_prefix(server: Serv
     assert [each["name"] for page in some for each in page] == ["a1", "a2", "a3"]
 
 
-async def test_a_partition_shows_its_offsets_and_who_holds_it(server: Server) -> None:
+async def test_a_partition_shows_its_offsets_and_its_lease(server: Server) -> None:
     await push(server, "orders", 1, 2, 3, partition="a")
     await push(server, "orders", 1, partition="b")
     message, _ = await pop(server, "orders", batch=2, consumerGroup="g")
@@ -241,7 +241,7 @@ async def test_a_partition_shows_its_offsets_and_who_holds_it(server: Server) ->
     assert states == {"leased": ["a"], "ready": ["c"], "idle": ["b"]}
 
 
-async def test_deliveries_show_what_is_held_and_what_waits(server: Server, clock: Clock) -> None:
+async def test_deliveries_show_leased_and_waiting_messages(server: Server, clock: Clock) -> None:
     await server.post("/configure", {"queue": "orders", "options": {"retryDelay": 60_000}})
     for name in ("a", "b", "c"):
         await push(server, "orders", 1, 2, partition=name)
@@ -266,7 +266,7 @@ async def test_deliveries_show_what_is_held_and_what_waits(server: Server, clock
     assert [each["state"] for each in late] == ["expired"]
 
 
-async def test_deliveries_that_wait_behind_another_are_paged_too(server: Server) -> None:
+async def test_deliveries_behind_another_one_are_listed_in_pages_too(server: Server) -> None:
     await push(server, "orders", *range(4))
     for _ in range(3):
         await bury(server, "orders")
@@ -280,7 +280,7 @@ async def test_deliveries_that_wait_behind_another_are_paged_too(server: Server)
     assert sorted(states) == ["parked", "parked", "waiting"]
 
 
-async def test_a_paused_queue_hands_nothing_out_until_it_is_resumed(server: Server) -> None:
+async def test_a_paused_queue_delivers_no_messages_until_it_is_resumed(server: Server) -> None:
     await push(server, "orders", 1)
 
     assert (await server.post("/resources/queues/orders/pause")).body == {"paused": True}
@@ -290,7 +290,7 @@ async def test_a_paused_queue_hands_nothing_out_until_it_is_resumed(server: Serv
     assert len(await pop(server, "orders")) == 1
 
 
-async def test_a_purge_of_all_removes_everything_and_leases_are_lost(server: Server) -> None:
+async def test_a_purge_of_all_messages_ends_leases(server: Server) -> None:
     await push(server, "orders", *range(5))
     (held,) = await pop(server, "orders")
 
@@ -305,7 +305,7 @@ async def test_a_purge_of_all_removes_everything_and_leases_are_lost(server: Ser
     assert ack.code == "lease_lost"
 
 
-async def test_a_purge_of_what_is_completed_leaves_the_rest(server: Server) -> None:
+async def test_a_purge_of_completed_messages_keeps_the_rest(server: Server) -> None:
     await push(server, "orders", 1)
     await push(server, "orders", 2)
     (first,) = await pop(server, "orders")
@@ -317,9 +317,7 @@ async def test_a_purge_of_what_is_completed_leaves_the_rest(server: Server) -> N
     assert [each["data"] for each in await pop(server, "orders")] == [2]
 
 
-async def test_a_purge_may_be_of_a_partition_and_of_what_is_old(
-    server: Server, clock: Clock
-) -> None:
+async def test_a_purge_can_be_limited_by_partition_and_age(server: Server, clock: Clock) -> None:
     await push(server, "orders", "old", partition="a")
     await push(server, "orders", "old", partition="b")
     await clock.advance(seconds=100)
@@ -349,7 +347,7 @@ async def test_a_purge_may_be_of_a_partition_and_of_what_is_old(
         {"scope": "completed", "partition": "b"},
     ],
 )
-async def test_a_dry_run_counts_what_a_purge_removes(
+async def test_a_dry_run_counts_the_messages_of_a_purge(
     server: Server, clock: Clock, purge: dict[str, Any]
 ) -> None:
     for partition in "abc":
@@ -377,7 +375,7 @@ async def test_a_dry_run_counts_what_a_purge_removes(
     assert dry.body == {"count": done, "complete": True}
 
 
-async def test_a_dry_run_counts_scheduled_messages_and_looks_at_some_hundred_partitions(
+async def test_a_dry_run_counts_scheduled_messages_in_some_hundred_partitions(
     server: Server,
 ) -> None:
     await push(server, "orders", 1, partition="a")
@@ -391,7 +389,9 @@ async def test_a_dry_run_counts_scheduled_messages_and_looks_at_some_hundred_par
     assert (await server.post(path, purge)).body == {"count": 251, "complete": False}
 
 
-async def test_a_deleted_queue_is_gone_at_once_and_its_dead_letters_stay(server: Server) -> None:
+async def test_a_deleted_queue_disappears_immediately_and_its_dead_letters_stay(
+    server: Server,
+) -> None:
     await push(server, "orders", 1, 2)
     await bury(server, "orders")
 
@@ -418,7 +418,7 @@ async def test_a_deleted_queue_is_gone_at_once_and_its_dead_letters_stay(server:
         ("DELETE", ""),
     ],
 )
-async def test_a_queue_that_is_not_there_is_not_found_and_not_made(
+async def test_an_unknown_queue_is_not_found_and_not_created(
     server: Server, method: str, path: str
 ) -> None:
     body = {"scope": "all"} if path == "/purge" else None
@@ -445,7 +445,7 @@ async def test_a_queue_that_is_not_there_is_not_found_and_not_made(
         ("/resources/queues/%00", {}),
     ],
 )
-async def test_what_is_not_understood_is_refused(
+async def test_malformed_requests_are_rejected(
     server: Server, path: str, parameters: dict[str, str]
 ) -> None:
     await push(server, "orders", 1)
@@ -455,7 +455,7 @@ async def test_what_is_not_understood_is_refused(
     assert (reply.status, reply.code, reply.body["applied"]) == (400, "bad_request", False)
 
 
-async def test_a_purge_says_what_it_is_about(server: Server) -> None:
+async def test_a_purge_needs_an_explicit_target(server: Server) -> None:
     await push(server, "orders", 1)
     path = "/resources/queues/orders/purge"
 
@@ -466,7 +466,7 @@ async def test_a_purge_says_what_it_is_about(server: Server) -> None:
     assert gone.code == "partition_not_found"
 
 
-async def test_deliveries_of_a_group_that_is_not_there_are_not_found(server: Server) -> None:
+async def test_deliveries_of_an_unknown_group_are_not_found(server: Server) -> None:
     await push(server, "orders", 1)
 
     reply = await server.get("/resources/queues/orders/deliveries", consumerGroup="nobody")
@@ -480,7 +480,7 @@ async def test_a_limit_above_the_maximum_is_lowered(server: Server) -> None:
     assert len(await names(server, limit=1_000_000)) == 1
 
 
-async def test_queues_come_by_what_was_last_sampled_of_them(dsn: str) -> None:
+async def test_queues_are_sorted_by_sampled_values(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_SAMPLE_SECONDS": "0.1"}) as server:
         for name, count in (("few", 1), ("many", 3), ("some", 2)):
             await push(server, name, *range(count))
@@ -505,7 +505,7 @@ async def test_queues_come_by_what_was_last_sampled_of_them(dsn: str) -> None:
         assert whole["sampledPending"] == whole["pending"]
 
 
-async def test_the_history_of_a_queue_is_told_where_asked_for(dsn: str) -> None:
+async def test_the_history_of_a_queue_is_returned_on_request(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_SAMPLE_SECONDS": "0.1"}) as server:
         await push(server, "orders", 1, 2)
 
@@ -519,7 +519,7 @@ async def test_the_history_of_a_queue_is_told_where_asked_for(dsn: str) -> None:
         assert queue["history"] is None
 
 
-async def test_an_operator_takes_a_delivery_from_whoever_holds_it(server: Server) -> None:
+async def test_an_operator_can_release_a_delivery(server: Server) -> None:
     await push(server, ODD, 1, 2)
     (held,) = await pop(server, ODD_PATH)
     path = f"/resources/queues/{ODD_PATH}/deliveries"
@@ -534,7 +534,7 @@ async def test_an_operator_takes_a_delivery_from_whoever_holds_it(server: Server
     assert late.code == "lease_lost"
 
 
-async def test_a_delivery_that_nobody_holds_is_not_released(server: Server) -> None:
+async def test_a_delivery_without_a_lease_cannot_be_released(server: Server) -> None:
     await push(server, "orders", 1)
     await push(server, "others", 1)
     await pop(server, "others")

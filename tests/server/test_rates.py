@@ -1,4 +1,4 @@
-"""How fast messages come and go, and when a group was last given some, as lists tell it."""
+"""Push and pop rates, and the time of a group's last pop, in lists."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -14,22 +14,20 @@ FAST = {"QUEEN_COUNTERS_FLUSH_SECONDS": "0.1"}
 
 @pytest.fixture
 async def fast(dsn: str, clock: Clock) -> AsyncIterator[Server]:
-    """The clock stands at the beginning of a minute: what is counted is divided by 60 s."""
+    """The clock is fixed at the start of a minute: counts are divided by 60 seconds."""
     async with Server(dsn, FAST) as server:
         yield server
 
 
 async def rates(server: Server, path: str, *names: str) -> list[Any]:
-    """Pushed and popped a second of what is at a path."""
+    """The push and pop rates of an object."""
     body: Any = (await server.get(path)).body
     for name in names:
         (body,) = body[name]
     return [each and round(each, 3) for each in (body["pushedPerSecond"], body["poppedPerSecond"])]
 
 
-async def test_lists_tell_how_many_messages_come_and_go_a_second(
-    fast: Server, clock: Clock
-) -> None:
+async def test_lists_show_push_and_pop_rates(fast: Server, clock: Clock) -> None:
     await fast.post("/configure", {"queue": "orders", "namespace": "shop", "task": "bill"})
     await push(fast, "orders", *range(12))
     assert len(await pop(fast, "orders", batch=6, consumerGroup="g")) == 6
@@ -47,14 +45,14 @@ async def test_lists_tell_how_many_messages_come_and_go_a_second(
     assert await rates(fast, "/resources/queues/orders") == [0, 0]
 
 
-async def test_the_rate_of_a_queue_that_nothing_was_counted_of_is_null(fast: Server) -> None:
+async def test_the_rate_of_a_queue_without_counts_is_null(fast: Server) -> None:
     await fast.post("/configure", {"queue": "orders"})
 
     assert await rates(fast, "/resources/queues/orders") == [None, None]
     assert await rates(fast, "/resources/overview") == [None, None]
 
 
-async def test_a_group_tells_when_it_was_last_given_messages(fast: Server, clock: Clock) -> None:
+async def test_a_group_shows_the_time_of_its_last_delivery(fast: Server, clock: Clock) -> None:
     await push(fast, "orders", 1)
     await pop(fast, "orders", consumerGroup="g")
     await pop(fast, "orders", consumerGroup="g", subscriptionMode="all")
@@ -74,7 +72,7 @@ async def test_a_group_tells_when_it_was_last_given_messages(fast: Server, clock
     assert await last_pop_at() == known
 
 
-async def test_a_group_that_never_got_anything_has_no_last_pop(fast: Server) -> None:
+async def test_a_group_without_deliveries_has_no_last_pop(fast: Server) -> None:
     await fast.post("/configure", {"queue": "orders"})
     await pop(fast, "orders", consumerGroup="g")
 

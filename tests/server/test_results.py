@@ -1,4 +1,4 @@
-"""A result is kept in the transaction of the ack that brings it, for a time."""
+"""A result is stored in the transaction of its ack, for a limited time."""
 
 import asyncpg
 
@@ -9,7 +9,7 @@ from tests.support.jobs import add, done, show, status, take
 from tests.support.server import Server, until
 
 
-async def test_an_ack_keeps_its_result(server: Server) -> None:
+async def test_an_ack_stores_its_result(server: Server) -> None:
     id_ = await add(server, "q", data={"n": 1})
     message = await take(server, "q")
 
@@ -20,7 +20,7 @@ async def test_an_ack_keeps_its_result(server: Server) -> None:
     assert job["settledAt"] is not None
 
 
-async def test_a_batch_keeps_the_results_of_what_it_settles(server: Server) -> None:
+async def test_a_batch_stores_the_results_of_its_acks(server: Server) -> None:
     ids = [await add(server, "q", data=n) for n in range(4)]
     messages = await pop(server, "q", batch=4)
     said = [
@@ -37,7 +37,7 @@ async def test_a_batch_keeps_the_results_of_what_it_settles(server: Server) -> N
     assert jobs[3]["nextAttemptAt"] is not None
 
 
-async def test_a_result_by_transaction_id_alone(server: Server) -> None:
+async def test_an_ack_by_transaction_id_stores_its_result(server: Server) -> None:
     id_ = await add(server, "q", unique="once")
     message = await take(server, "q")
     assert id_ == message["transactionId"] == "once"
@@ -47,7 +47,7 @@ async def test_a_result_by_transaction_id_alone(server: Server) -> None:
     assert (await show(server, "q", "once"))["result"] == 7
 
 
-async def test_a_transaction_keeps_its_result_with_what_it_pushes(server: Server) -> None:
+async def test_a_transaction_stores_a_result_with_its_pushes(server: Server) -> None:
     id_ = await add(server, "q")
     message = await take(server, "q")
     operation = {**says(message), "type": "ack", "id": message["id"], "result": [1]}
@@ -60,7 +60,7 @@ async def test_a_transaction_keeps_its_result_with_what_it_pushes(server: Server
     assert len(await pop(server, "out")) == 1
 
 
-async def test_a_refused_ack_keeps_nothing(server: Server, clock: Clock) -> None:
+async def test_a_rejected_ack_stores_no_result(server: Server, clock: Clock) -> None:
     id_ = await add(server, "q")
     late = await take(server, "q", leaseSeconds=1)
     await clock.advance(seconds=10)
@@ -76,7 +76,7 @@ async def test_a_refused_ack_keeps_nothing(server: Server, clock: Clock) -> None
     assert (await show(server, "q", id_))["result"] == "again"
 
 
-async def test_a_null_result_is_none(server: Server, dsn: str) -> None:
+async def test_a_null_result_is_not_stored(server: Server, dsn: str) -> None:
     id_ = await add(server, "q")
     assert (await done(server, await take(server, "q"), result=None)).status == 200
 
@@ -86,7 +86,7 @@ async def test_a_null_result_is_none(server: Server, dsn: str) -> None:
     await connection.close()
 
 
-async def test_results_that_cannot_be_kept_are_refused_with_their_ack(server: Server) -> None:
+async def test_an_ack_with_an_invalid_result_is_rejected(server: Server) -> None:
     await add(server, "q")
     message = await take(server, "q")
     nameless = {name: message[name] for name in ("id", "leaseId", "partitionId")}
@@ -101,7 +101,7 @@ async def test_results_that_cannot_be_kept_are_refused_with_their_ack(server: Se
     assert (await done(server, message, result=1)).status == 200
 
 
-async def test_a_result_goes_when_its_time_is_over(dsn: str, clock: Clock) -> None:
+async def test_a_result_expires(dsn: str, clock: Clock) -> None:
     async with Server(dsn, QUICK) as server:
         short, long = await add(server, "q"), await add(server, "q")
         for seconds in (60, 600):
@@ -119,7 +119,7 @@ async def test_a_result_goes_when_its_time_is_over(dsn: str, clock: Clock) -> No
         assert (await show(server, "q", long))["result"] == 1
 
 
-async def test_results_and_progress_of_an_encrypted_queue_are_sealed(dsn: str) -> None:
+async def test_results_and_progress_of_an_encrypted_queue_are_encrypted(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_ENCRYPTION_KEY": "ab" * 32}) as server:
         await configure(server, "q", ordered=False, encryptionEnabled=True)
         ids = [await add(server, "q", data="canary"), await add(server, "q", data="canary")]
@@ -142,7 +142,7 @@ async def test_results_and_progress_of_an_encrypted_queue_are_sealed(dsn: str) -
         assert jobs[0]["progress"] == "canary"
 
 
-async def test_a_redacted_message_leaves_no_result(server: Server) -> None:
+async def test_a_redaction_deletes_the_result(server: Server) -> None:
     id_ = await add(server, "q", data="secret")
     message = await take(server, "q")
     assert (await done(server, message, result="secret")).status == 200
@@ -153,7 +153,7 @@ async def test_a_redacted_message_leaves_no_result(server: Server) -> None:
     assert (job["status"], job["data"], job["result"]) == ("completed", None, None)
 
 
-async def test_an_ack_without_results_asks_the_database_for_nothing_more(server: Server) -> None:
+async def test_an_ack_without_results_needs_no_extra_statement(server: Server) -> None:
     await push(server, "q", *range(10))
     messages = await pop(server, "q", batch=10)
     said = {"acknowledgments": [{**says(each), "id": each["id"]} for each in messages]}

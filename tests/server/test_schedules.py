@@ -1,4 +1,4 @@
-"""Schedules over HTTP: made, listed, shown, paused, run, deleted; by whom it is allowed."""
+"""Schedules over HTTP: create, list, show, pause, run, delete, and permissions."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -24,7 +24,7 @@ async def guarded(dsn: str) -> AsyncIterator[Server]:
         yield server
 
 
-async def test_a_schedule_is_made_shown_and_deleted(clock: Clock, server: Server) -> None:
+async def test_a_schedule_is_created_shown_and_deleted(clock: Clock, server: Server) -> None:
     made = await server.post("/schedules", {**HOURLY, "timeZone": "Asia/Kolkata", "missed": "all"})
     assert made.status == 200, made
     assert made.body == {
@@ -55,7 +55,7 @@ async def test_a_schedule_is_made_shown_and_deleted(clock: Clock, server: Server
         assert (reply.status, reply.code) == (404, "not_found")
 
 
-async def test_a_server_pushes_what_is_due(server: Server) -> None:
+async def test_a_server_pushes_due_messages(server: Server) -> None:
     await server.post("/schedules", {**HOURLY, "cron": "* * * * * *", "headers": {"h": "1"}})
 
     wanted = {"wait": True, "timeout": 10_000, "autoAck": True}
@@ -67,7 +67,7 @@ async def test_a_server_pushes_what_is_due(server: Server) -> None:
     assert message["transactionId"] == f"a/b@{message['headers']['queen-tick']}"
 
 
-async def test_paused_and_resumed(server: Server) -> None:
+async def test_a_schedule_is_paused_and_resumed(server: Server) -> None:
     await server.post("/schedules", {**HOURLY, "paused": True})
     shown = (await server.get("/schedules/a%2Fb")).body
     assert (shown["paused"], shown["nextAt"]) == (True, None)
@@ -77,11 +77,11 @@ async def test_paused_and_resumed(server: Server) -> None:
     assert resumed["nextAt"] is not None
     paused = (await server.post("/schedules/a%2Fb/pause")).body
     assert (paused["paused"], paused["nextAt"]) == (True, None)
-    # What is not said stays as it was.
+    # Options that aren't given stay unchanged.
     assert (await server.post("/schedules", HOURLY)).body["paused"]
 
 
-async def test_run_now_pushes_at_once(server: Server) -> None:
+async def test_run_now_pushes_immediately(server: Server) -> None:
     await server.post("/schedules", {**HOURLY, "paused": True})
     ids: set[str] = set()
     for _ in range(2):
@@ -94,7 +94,7 @@ async def test_run_now_pushes_at_once(server: Server) -> None:
     assert first["headers"]["queen-schedule"] == "a/b"
 
 
-async def test_run_now_says_why_it_cannot(server: Server) -> None:
+async def test_run_now_returns_why_it_failed(server: Server) -> None:
     await server.post("/configure", {"queue": "orders", "options": {"maxSize": 1}})
     await server.post("/schedules", HOURLY)
     assert (await server.post("/schedules/a%2Fb/run")).status == 201
@@ -117,19 +117,19 @@ async def test_run_now_says_why_it_cannot(server: Server) -> None:
         ({"cronn": "* * * * *"}, "bad_request"),
     ],
 )
-async def test_what_cannot_be_is_refused(
+async def test_an_invalid_schedule_is_rejected(
     shared: Server, changed: dict[str, Any], code: str
 ) -> None:
     reply = await shared.post("/schedules", {**HOURLY, **changed})
     assert reply.code == code, reply
 
 
-async def test_a_schema_is_asked_when_the_schedule_is_made(server: Server) -> None:
+async def test_a_schedules_payload_is_validated_by_the_schema(server: Server) -> None:
     await server.post("/configure", {"queue": "orders", "options": {"schema": {"type": "string"}}})
     assert (await server.post("/schedules", HOURLY)).code == "schema_violation"
 
 
-async def test_lists_are_in_pages_and_by_queue(server: Server) -> None:
+async def test_lists_are_in_pages_and_filtered_by_queue(server: Server) -> None:
     for number in range(5):
         body = {**HOURLY, "name": f"s{number}", "queue": f"q{number % 2}"}
         await server.post("/schedules", body)
@@ -144,7 +144,7 @@ async def test_lists_are_in_pages_and_by_queue(server: Server) -> None:
     assert [each["name"] for each in of_queue] == ["s1", "s3"]
 
 
-async def test_a_schedule_is_its_queues(dsn: str, guarded: Server) -> None:
+async def test_a_schedule_belongs_to_the_scope_of_its_queue(dsn: str, guarded: Server) -> None:
     admin = Caller(guarded, await make_key(dsn))
     await admin.post("/schedules", {**HOURLY, "name": "theirs"})
     tenant = Caller(guarded, await make_key(dsn, scopes=[{"queue": "ours.*"}]))
@@ -161,12 +161,12 @@ async def test_a_schedule_is_its_queues(dsn: str, guarded: Server) -> None:
             await tenant.post(f"/schedules/{name}/pause"),
         ):
             assert (reply.status, reply.code) == (403, "forbidden")
-    # Neither to a queue of others, nor over the name of what is theirs.
+    # The caller can neither push to other tenants' queues nor overwrite their schedules.
     assert (await tenant.post("/schedules", {**ours, "queue": "orders"})).status == 403
     assert (await tenant.post("/schedules", {**ours, "name": "theirs"})).status == 403
 
 
-async def test_whoever_may_not_push_may_not_by_a_schedule(dsn: str, guarded: Server) -> None:
+async def test_a_schedule_needs_the_permission_to_push(dsn: str, guarded: Server) -> None:
     admin = Caller(guarded, await make_key(dsn))
     await admin.post("/schedules", HOURLY)
     key = await make_key(dsn, permissions=["configure", "browse"])
@@ -177,7 +177,7 @@ async def test_whoever_may_not_push_may_not_by_a_schedule(dsn: str, guarded: Ser
     assert (await caller.post("/schedules/a%2Fb/pause")).status == 200
 
 
-async def test_the_audit_log_tells_what_changed_and_no_payload(dsn: str, guarded: Server) -> None:
+async def test_the_audit_log_records_changes_without_payloads(dsn: str, guarded: Server) -> None:
     admin = Caller(guarded, await make_key(dsn))
     await admin.post("/schedules", {**HOURLY, "payload": "canary"})
     await admin.post("/schedules", {**HOURLY, "payload": "canary", "cron": "5 * * * *"})

@@ -1,4 +1,4 @@
-"""The server of the tests is a process like any other."""
+"""The server in tests is a real process."""
 
 import asyncio
 import signal
@@ -7,13 +7,13 @@ from pathlib import Path
 from tests.support.server import Server, until
 
 
-async def test_a_server_starts_answers_and_stops(server: Server) -> None:
+async def test_a_server_starts_responds_and_stops(server: Server) -> None:
     assert (await server.get("/livez")).body == {"status": "alive"}
-    # uvicorn ends by the signal that stopped it, once it has drained.
+    # After draining, uvicorn ends by the signal that stopped it.
     assert await server.stop() in (0, -signal.SIGTERM)
 
 
-async def test_what_was_pushed_outlives_a_killed_server(server: Server) -> None:
+async def test_pushed_messages_survive_a_killed_server(server: Server) -> None:
     item = {"queue": "a/b.c", "payload": {"n": 1}}
     assert (await server.post("/push", {"items": [item]})).status == 201
     server.kill()
@@ -24,7 +24,7 @@ async def test_what_was_pushed_outlives_a_killed_server(server: Server) -> None:
     assert [each["data"] for each in reply.body["messages"]] == [{"n": 1}]
 
 
-async def test_workers_end_with_a_supervisor_that_was_killed(dsn: str) -> None:
+async def test_workers_end_when_their_supervisor_is_killed(dsn: str) -> None:
     async with Server(dsn, {"NUM_WORKERS": "2"}) as server:
         task = Path(f"/proc/{server.pid}/task/{server.pid}/children")
         children = [
@@ -41,7 +41,7 @@ async def test_workers_end_with_a_supervisor_that_was_killed(dsn: str) -> None:
 
 
 def is_running(process: Path) -> bool:
-    """Whether it is there, and no mere entry that its parent has not read."""
+    """Whether the process exists and isn't a zombie."""
     try:
         return "\nState:\tZ" not in (process / "status").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Who says that an answer of a moment ago will do shares it with the others; nobody else does."""
+"""Callers that accept a cached response share it. Other callers get a new one."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ async def queues(server: Server, said: str | None = None) -> int:
     return reply.body["queues"]
 
 
-async def test_an_answer_is_shared_by_who_asks_for_it_alone(server: Server) -> None:
+async def test_a_response_is_shared_only_on_request(server: Server) -> None:
     await push(server, "one", 1)
     assert await queues(server, "max-age=10") == 1
     await push(server, "two", 1)
@@ -28,11 +28,11 @@ async def test_an_answer_is_shared_by_who_asks_for_it_alone(server: Server) -> N
     assert await queues(server, "no-transform, max-age=10") == 1
     for said in (None, "no-cache", "max-age=0", "s-max-age=10", "max-age=1000000", "max-age="):
         assert await queues(server, said) == 2
-    # One that was asked for anew is the newest for all.
+    # A new response replaces the cached one for all.
     assert await queues(server, "max-age=10") == 2
 
 
-async def test_a_change_is_seen_at_once(server: Server) -> None:
+async def test_a_change_is_visible_immediately(server: Server) -> None:
     await push(server, "one", 1)
     await push(server, "two", 1)
     assert await queues(server, "max-age=10") == 2
@@ -42,7 +42,7 @@ async def test_a_change_is_seen_at_once(server: Server) -> None:
     assert await queues(server, "max-age=10") == 1
 
 
-async def test_an_answer_grows_old(server: Server) -> None:
+async def test_a_cached_response_expires(server: Server) -> None:
     await push(server, "one", 1)
     assert await queues(server, "max-age=1") == 1
     await push(server, "two", 1)
@@ -53,7 +53,7 @@ async def test_an_answer_grows_old(server: Server) -> None:
     await until(is_new, seconds=5)
 
 
-async def test_many_who_ask_at_once_cost_one_answer(server: Server) -> None:
+async def test_concurrent_requests_share_one_response(server: Server) -> None:
     await push(server, "one", 1)
 
     async def calls() -> float:
@@ -71,7 +71,7 @@ async def test_many_who_ask_at_once_cost_one_answer(server: Server) -> None:
     assert await calls() - before == 1
 
 
-async def test_what_a_caller_may_see_is_not_told_to_another(dsn: str) -> None:
+async def test_callers_with_different_scopes_do_not_share_responses(dsn: str) -> None:
     async with Server(dsn, KEYS) as server:
         admin = Caller(server, await make_key(dsn))
         shop = Caller(server, await make_key(dsn, scopes=[{"queue": "shop.*"}]))
@@ -85,7 +85,7 @@ async def test_what_a_caller_may_see_is_not_told_to_another(dsn: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/resources/queues/none", "/resources/queues?limit=x"])
-async def test_a_refusal_is_not_kept(server: Server, path: str) -> None:
+async def test_an_error_is_not_cached(server: Server, path: str) -> None:
     first, second = [
         await server.request("GET", path, headers={"cache-control": "max-age=10"}) for _ in range(2)
     ]
@@ -94,7 +94,7 @@ async def test_a_refusal_is_not_kept(server: Server, path: str) -> None:
     assert first.body["requestId"] != second.body["requestId"]
 
 
-async def test_an_answer_says_what_its_statements_took(server: Server) -> None:
+async def test_a_response_shows_its_database_time(server: Server) -> None:
     found, again = [
         await server.request("GET", OVERVIEW, headers={"cache-control": "max-age=10"})
         for _ in range(2)

@@ -1,4 +1,4 @@
-"""Where a request ends is beyond doubt: nobody hides a second one in the body of the first."""
+"""The end of a request is unambiguous: a body cannot contain a second request."""
 
 import pytest
 
@@ -10,7 +10,7 @@ HEAD = b"POST /api/v1/push HTTP/1.1\r\nhost: localhost\r\n" + JSON
 
 
 def hidden(queue: str) -> bytes:
-    """A request that pauses a queue, for whoever takes it for one."""
+    """A hidden request that would pause a queue."""
     return b"POST /api/v1/resources/queues/%b/pause HTTP/1.1\r\nhost: localhost\r\n\r\n" % (
         queue.encode()
     )
@@ -37,7 +37,7 @@ AMBIGUOUS = {
 
 
 @pytest.mark.parametrize("framing", AMBIGUOUS)
-async def test_a_request_of_doubtful_length_is_the_last_of_its_connection(
+async def test_a_request_of_ambiguous_length_is_the_last_on_its_connection(
     shared: Server, framing: str
 ) -> None:
     queue = a_queue()

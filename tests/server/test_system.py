@@ -1,4 +1,4 @@
-"""Processes, settings, schema, tables, and the maintenance modes that all processes share."""
+"""Processes, settings, schema, tables, and maintenance modes of all processes."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from tests.support.verbs import pages, pop, push
 ITEM = {"items": [{"queue": "orders", "payload": 1}]}
 
 
-async def test_processes_are_listed_while_they_live(dsn: str, server: Server, clock: Clock) -> None:
+async def test_running_processes_are_listed(dsn: str, server: Server, clock: Clock) -> None:
     other = Server(dsn, {"WORKER_ID": "second"})
     await other.start()
     try:
@@ -35,7 +35,7 @@ async def test_processes_are_listed_while_they_live(dsn: str, server: Server, cl
         await other.close()
 
 
-async def test_a_process_that_stops_leaves_the_list(dsn: str, server: Server) -> None:
+async def test_a_stopped_process_is_removed_from_the_list(dsn: str, server: Server) -> None:
     async with Server(dsn) as other:
         await other.stop()
 
@@ -44,7 +44,7 @@ async def test_a_process_that_stops_leaves_the_list(dsn: str, server: Server) ->
     assert left["pid"] == server.pid
 
 
-async def test_settings_are_shown_with_their_source_and_secrets_masked(dsn: str) -> None:
+async def test_settings_are_shown_with_their_source_and_masked_secrets(dsn: str) -> None:
     secret = {"PG_PASSWORD": "4711-secret", "API_MAX_LIMIT": "7"}
     async with Server(dsn, secret) as server:
         reply = await server.get("/system/config")
@@ -83,7 +83,7 @@ async def test_tables_are_shown_with_their_sizes(server: Server) -> None:
     assert "oldestTransaction" in body
 
 
-async def test_push_maintenance_refuses_pushes_everywhere(dsn: str, server: Server) -> None:
+async def test_push_maintenance_rejects_pushes_in_all_processes(dsn: str, server: Server) -> None:
     async with Server(dsn) as other:
         assert (await server.get("/system/maintenance")).body["enabled"] is False
 
@@ -111,9 +111,7 @@ async def test_push_maintenance_refuses_pushes_everywhere(dsn: str, server: Serv
         assert (await server.post("/push", ITEM)).status == 201
 
 
-async def test_pop_maintenance_answers_pops_with_nothing_and_says_why(
-    dsn: str, server: Server
-) -> None:
+async def test_pop_maintenance_returns_empty_pops_with_the_reason(dsn: str, server: Server) -> None:
     await push(server, "orders", 1)
     async with Server(dsn) as other:
         reply = await server.post("/system/maintenance/pop", {"enabled": True})
@@ -135,9 +133,7 @@ async def test_pop_maintenance_answers_pops_with_nothing_and_says_why(
         assert len(await pop(server, "orders")) == 1
 
 
-async def test_those_who_wait_are_sent_home_when_maintenance_begins(
-    dsn: str, server: Server
-) -> None:
+async def test_maintenance_ends_long_polls(dsn: str, server: Server) -> None:
     async with Server(dsn) as other:
         await push(other, "other", 1)
         await server.post("/configure", {"queue": "orders"})
@@ -160,7 +156,7 @@ async def test_those_who_wait_are_sent_home_when_maintenance_begins(
             assert (reply.status, reply.headers["Queen-Reason"]) == (204, "maintenance")
 
 
-async def test_maintenance_is_on_or_off(server: Server) -> None:
+async def test_maintenance_needs_a_boolean(server: Server) -> None:
     for path in ("/system/maintenance", "/system/maintenance/pop"):
         assert (await server.post(path, {"enabled": "maybe"})).code == "bad_request"
         assert (await server.post(path, {})).code == "bad_request"

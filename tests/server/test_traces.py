@@ -1,4 +1,4 @@
-"""Events that consumers record of messages."""
+"""Events that consumers record about messages."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ async def test_names_are_listed_with_their_counts(server: Server) -> None:
         ({"partitionId": "odd"}, 404, "partition_not_found"),
     ],
 )
-async def test_an_event_that_cannot_be_kept_is_refused(
+async def test_an_invalid_event_is_rejected(
     server: Server, change: dict[str, Any], status: int, code: str
 ) -> None:
     (message,) = await push(server, "orders", 1)
@@ -94,7 +94,7 @@ async def test_an_event_that_cannot_be_kept_is_refused(
     assert (reply.status, reply.code) == (status, code)
 
 
-async def test_a_list_of_events_needs_a_partition_that_exists(server: Server) -> None:
+async def test_a_list_of_events_needs_an_existing_partition(server: Server) -> None:
     assert (await server.get("/traces/0.4711/t")).code == "partition_not_found"
     assert (await server.get("/traces/names", cursor="WzFd")).code == "bad_request"
     assert (await server.get("/traces/by-name/x", cursor="WyJhIl0")).code == "bad_request"

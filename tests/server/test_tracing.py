@@ -1,4 +1,4 @@
-"""Spans of calls and flushes, and the trace that goes with a message."""
+"""Spans of calls and flushes, and the trace of a message."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,14 +15,14 @@ PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 
 
 class Collector:
-    """What an OpenTelemetry collector is sent."""
+    """The spans that an OpenTelemetry collector receives."""
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
         self.port = 0
 
     async def take(self, request: web.Request) -> web.Response:
-        # Its classes are made at run time.
+        # The classes are created at run time.
         sent: Any = ExportTraceServiceRequest.FromString(await request.read())
         for resource in sent.resource_spans:
             for scope in resource.scope_spans:
@@ -54,7 +54,7 @@ async def push(server: Server, *, headers: dict[str, str] | None = None) -> None
     assert reply.status == 201
 
 
-async def test_the_trace_of_a_push_goes_with_its_message(server: Server) -> None:
+async def test_the_trace_of_a_push_is_delivered_with_its_message(server: Server) -> None:
     await push(server, headers={"traceparent": PARENT})
     popped = await server.get("/pop/queue/orders")
 
@@ -63,7 +63,7 @@ async def test_the_trace_of_a_push_goes_with_its_message(server: Server) -> None
     assert message["headers"] == {"traceparent": PARENT}
 
 
-async def test_what_an_item_says_of_its_trace_is_left_alone(server: Server) -> None:
+async def test_the_trace_of_an_item_is_unchanged(server: Server) -> None:
     item = {"queue": "orders", "payload": 1, "traceId": "mine", "headers": {"traceparent": "own"}}
     await server.request("POST", "/push", {"items": [item]}, headers={"traceparent": PARENT})
     popped = await server.get("/pop/queue/orders")
@@ -73,7 +73,7 @@ async def test_what_an_item_says_of_its_trace_is_left_alone(server: Server) -> N
 
 
 @pytest.mark.parametrize("parent", ["nonsense", f"ff-{TRACE}-00f067aa0ba902b7-01", "00-0-0-0"])
-async def test_a_malformed_trace_is_none(server: Server, parent: str) -> None:
+async def test_a_malformed_trace_is_ignored(server: Server, parent: str) -> None:
     await push(server, headers={"traceparent": parent})
     popped = await server.get("/pop/queue/orders")
 
@@ -81,7 +81,7 @@ async def test_a_malformed_trace_is_none(server: Server, parent: str) -> None:
     assert (message["traceId"], message["headers"]) == (None, {})
 
 
-async def test_full_headers_leave_no_room_for_a_trace_and_are_not_refused(server: Server) -> None:
+async def test_full_headers_leave_no_room_for_a_trace_and_are_accepted(server: Server) -> None:
     item = {"queue": "orders", "payload": 1, "headers": {str(n): "" for n in range(64)}}
     reply = await server.request(
         "POST", "/push", {"items": [item]}, headers={"traceparent": PARENT}
@@ -122,7 +122,7 @@ async def test_calls_and_flushes_are_spans_of_the_callers_trace(
     assert told["messaging.system"].string_value == "queen"
     assert told["messaging.destination.name"].string_value == "orders"
     assert told["messaging.batch.message_count"].int_value == 1
-    # The consumer goes on from the span that sent the message.
+    # The consumer's trace continues from the span that sent the message.
     assert message["headers"]["traceparent"].split("-")[2] == send.span_id.hex()
     (receive,) = collector.named("receive orders")
     assert [link.span_id for link in receive.links] == [send.span_id]
@@ -132,7 +132,7 @@ async def test_calls_and_flushes_are_spans_of_the_callers_trace(
     assert [span.status.message for span in failed] == ["lease_lost"]
 
 
-async def test_an_ack_of_a_delivery_is_a_span_and_the_operators_release_is_none(
+async def test_an_ack_of_a_delivery_has_a_span_and_an_operators_release_has_none(
     dsn: str, collector: Collector
 ) -> None:
     environment = {
@@ -147,16 +147,16 @@ async def test_an_ack_of_a_delivery_is_a_span_and_the_operators_release_is_none(
         await server.post(f"/lease/{message['leaseId']}/ack")
         await server.post("/resources/queues/orders/deliveries/1/release")
 
-        async def is_told() -> bool:
+        async def is_exported() -> bool:
             return bool(collector.named("settle"))
 
-        await until(is_told)
+        await until(is_exported)
     (settle,) = collector.named("settle")
     told = {each.key: each.value for each in settle.attributes}
     assert told["messaging.operation.name"].string_value == "settle"
 
 
-async def test_a_collector_that_is_away_stops_nobody(dsn: str) -> None:
+async def test_an_unavailable_collector_blocks_no_calls(dsn: str) -> None:
     environment = {
         "QUEEN_OTEL": "true",
         "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9",

@@ -1,4 +1,4 @@
-"""Transactions over HTTP: acks and pushes, all applied or none."""
+"""Transactions over HTTP: acks and pushes are applied completely or not at all."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ async def test_acks_and_pushes_are_applied_together(shared: Server) -> None:
     assert await pop(shared, queue) == []
 
 
-async def test_a_refused_ack_leaves_nothing_pushed(shared: Server) -> None:
+async def test_a_rejected_ack_prevents_the_pushes(shared: Server) -> None:
     queue, other = a_queue(), a_queue()
     await push(shared, queue, 1)
     message = await pop_one(shared, queue)
@@ -70,7 +70,7 @@ async def test_a_refused_ack_leaves_nothing_pushed(shared: Server) -> None:
         ({"type": "ack", "transactionId": "t", "status": "done"}, "invalid_status", 400),
     ],
 )
-async def test_a_refused_operation_is_named_and_nothing_applied(
+async def test_a_rejected_operation_is_named_and_the_transaction_is_rolled_back(
     shared: Server, operation: dict[str, Any], code: str, status: int
 ) -> None:
     queue, other = a_queue(), a_queue()
@@ -86,7 +86,7 @@ async def test_a_refused_operation_is_named_and_nothing_applied(
 
 
 @pytest.mark.parametrize("named", ["id", "leaseId", "partitionId", "requiredLeases"])
-async def test_what_is_of_another_shard_is_refused_whole(shared: Server, named: str) -> None:
+async def test_a_transaction_across_shards_is_rejected(shared: Server, named: str) -> None:
     queue, other = a_queue(), a_queue()
     await push(shared, queue, 1)
     message = await pop_one(shared, queue)
@@ -114,7 +114,7 @@ async def test_what_is_of_another_shard_is_refused_whole(shared: Server, named: 
     assert (await settle(shared, message))["leaseReleased"] is True
 
 
-async def test_a_full_queue_refuses_the_transaction(shared: Server) -> None:
+async def test_a_full_queue_rejects_the_transaction(shared: Server) -> None:
     queue, full = a_queue(), a_queue()
     await shared.post("/configure", {"queue": full, "options": {"maxSize": 1}})
     await push(shared, full, 1)
@@ -141,13 +141,13 @@ MALFORMED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("body", MALFORMED)
-async def test_a_malformed_transaction_is_refused(shared: Server, body: dict[str, Any]) -> None:
+async def test_a_malformed_transaction_is_rejected(shared: Server, body: dict[str, Any]) -> None:
     reply = await shared.post("/transaction", body)
 
     assert (reply.status, reply.code, reply.body["applied"]) == (400, "bad_request", False)
 
 
-async def test_the_same_message_twice_is_refused(shared: Server) -> None:
+async def test_the_same_message_twice_is_rejected(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1)
     message = await pop_one(shared, queue)
@@ -158,7 +158,7 @@ async def test_the_same_message_twice_is_refused(shared: Server) -> None:
     assert (await settle(shared, message))["leaseReleased"] is True
 
 
-async def test_so_many_operations_fit_a_transaction(dsn: str) -> None:
+async def test_the_number_of_operations_is_limited(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_MAX_ITEMS": "2"}) as server:
         reply = await transact(server, *[pushes("q", n) for n in range(3)])
 
@@ -179,7 +179,7 @@ async def test_a_known_transaction_id_counts_as_pushed(shared: Server) -> None:
     assert data(await pop(shared, other, batch=5)) == ["first"]
 
 
-async def test_a_known_transaction_id_rolls_back_if_asked_to(shared: Server) -> None:
+async def test_a_known_transaction_id_rolls_back_on_request(shared: Server) -> None:
     queue, other = a_queue(), a_queue()
     await push(shared, other, "first", transactionId="t")
     await push(shared, queue, 1)
@@ -206,7 +206,7 @@ async def test_required_leases_must_be_current(shared: Server) -> None:
     assert data(await pop(shared, other, batch=5)) == [2]
 
 
-async def test_a_repeat_of_a_producer_is_replayed(shared: Server) -> None:
+async def test_a_repeated_request_of_a_producer_is_replayed(shared: Server) -> None:
     queue, other = a_queue(), a_queue()
     await push(shared, queue, 1)
     message = await pop_one(shared, queue)
@@ -222,7 +222,7 @@ async def test_a_repeat_of_a_producer_is_replayed(shared: Server) -> None:
     assert data(await pop(shared, other, batch=5)) == ["once"]
 
 
-async def test_failed_and_dead_messages_are_settled_in_a_transaction_too(shared: Server) -> None:
+async def test_messages_can_fail_or_be_dead_lettered_in_a_transaction(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1, 2)
     one, two = await pop(shared, queue, batch=2)
@@ -233,7 +233,7 @@ async def test_failed_and_dead_messages_are_settled_in_a_transaction_too(shared:
     assert data(await pop(shared, queue, batch=2)) == [2]
 
 
-async def test_where_leases_are_required_a_transaction_names_them_too(dsn: str) -> None:
+async def test_required_leases_apply_to_acks_of_transactions(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_REQUIRE_LEASE": "true"}) as server:
         await push(server, "q", 1)
         message = await pop_one(server, "q")

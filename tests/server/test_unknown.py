@@ -1,4 +1,4 @@
-"""A parameter or field that a route does not know is refused: a misspelt option must not vanish."""
+"""Unknown parameters and fields are rejected, so that a misspelt option is never ignored."""
 
 import pytest
 
@@ -15,12 +15,12 @@ def path_of(route: Route) -> str:
     return route.path.replace("{", "").replace("}", "")
 
 
-def told(route: Route) -> str:
+def name_of(route: Route) -> str:
     return f"{route.method} {route.path}"
 
 
-@pytest.mark.parametrize("route", WITHOUT_QUERY, ids=told)
-async def test_a_route_without_parameters_refuses_them(shared: Server, route: Route) -> None:
+@pytest.mark.parametrize("route", WITHOUT_QUERY, ids=name_of)
+async def test_a_route_without_parameters_rejects_them(shared: Server, route: Route) -> None:
     body: dict[str, int] | None = None if route.body is None else {}
     reply = await shared.request(route.method, f"{path_of(route)}?optoin=1", body)
 
@@ -28,15 +28,15 @@ async def test_a_route_without_parameters_refuses_them(shared: Server, route: Ro
     assert reply.body["errors"] == [{"pointer": "/optoin", "detail": "unknown"}]
 
 
-@pytest.mark.parametrize("route", WITHOUT_BODY, ids=told)
-async def test_a_route_without_a_body_refuses_one(shared: Server, route: Route) -> None:
+@pytest.mark.parametrize("route", WITHOUT_BODY, ids=name_of)
+async def test_a_route_without_a_body_rejects_one(shared: Server, route: Route) -> None:
     reply = await shared.request(route.method, path_of(route), {"optoin": 1})
 
     assert (reply.status, reply.code) == (400, "bad_request"), reply.body
     assert reply.body["errors"] == [{"pointer": "/optoin", "detail": "unknown"}]
 
 
-async def test_an_empty_body_says_nothing_and_is_taken(shared: Server) -> None:
+async def test_an_empty_body_is_accepted(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue)
 
@@ -44,7 +44,7 @@ async def test_an_empty_body_says_nothing_and_is_taken(shared: Server) -> None:
     assert (await shared.post(f"/resources/queues/{queue}/resume")).status == 200
 
 
-async def test_options_of_a_pop_are_in_its_body_alone(shared: Server) -> None:
+async def test_options_of_a_pop_are_accepted_only_in_its_body(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1, 2)
 
@@ -55,6 +55,6 @@ async def test_options_of_a_pop_are_in_its_body_alone(shared: Server) -> None:
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/health", "/metrics"])
-async def test_probes_bear_with_the_parameters_of_load_balancers(shared: Server, path: str) -> None:
+async def test_probes_ignore_parameters_of_load_balancers(shared: Server, path: str) -> None:
     assert (await shared.request("GET", f"{path}?from=balancer")).status == 200
     assert (await shared.request("GET", path, {"from": "balancer"})).status == 200

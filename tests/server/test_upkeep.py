@@ -1,4 +1,4 @@
-"""What upkeep removes, as a client of a server sees it."""
+"""Effects of background tasks, as a client of a server sees them."""
 
 from queen.engine.upkeep.loop import DUTIES
 from tests.support.calls import configure, data, pop, push
@@ -10,11 +10,11 @@ QUICK = {
     "EVICTION_INTERVAL": "100",
     "QUEEN_UPKEEP_LOOK_SECONDS": "0.1",
 }
-"""Upkeep that looks often."""
+"""Settings for frequent background tasks."""
 
 
 async def left(server: Server, clock: Clock, queue: str, *wanted: object) -> None:
-    """Wait until these payloads are all that a queue holds."""
+    """Wait until the queue has exactly these payloads."""
 
     async def are_left() -> bool:
         await clock.advance(seconds=0.2)
@@ -24,7 +24,7 @@ async def left(server: Server, clock: Clock, queue: str, *wanted: object) -> Non
     await until(are_left, seconds=15)
 
 
-async def test_retention_removes_what_is_old_and_what_is_completed(dsn: str, clock: Clock) -> None:
+async def test_retention_deletes_old_and_completed_messages(dsn: str, clock: Clock) -> None:
     async with Server(dsn, QUICK) as server:
         await configure(server, "aged", retentionEnabled=True, retentionSeconds=60)
         await configure(server, "done", retentionEnabled=True, completedRetentionSeconds=60)
@@ -41,7 +41,7 @@ async def test_retention_removes_what_is_old_and_what_is_completed(dsn: str, clo
         await left(server, clock, "kept", 1, 2)
 
 
-async def test_max_wait_time_makes_dead_letters_of_what_waits_too_long(
+async def test_max_wait_time_dead_letters_messages_that_wait_too_long(
     dsn: str, clock: Clock
 ) -> None:
     async with Server(dsn, QUICK) as server:
@@ -60,9 +60,7 @@ async def test_max_wait_time_makes_dead_letters_of_what_waits_too_long(
         assert await pop(server, "q", consumerGroup="g") == []
 
 
-async def test_partition_retention_removes_a_partition_that_is_empty(
-    dsn: str, clock: Clock
-) -> None:
+async def test_partition_retention_deletes_an_empty_partition(dsn: str, clock: Clock) -> None:
     async with Server(dsn, QUICK) as server:
         await configure(
             server,
@@ -86,7 +84,7 @@ async def test_partition_retention_removes_a_partition_that_is_empty(
         assert data(await pop(server, "q")) == [2]
 
 
-async def test_upkeep_says_what_it_did(dsn: str, clock: Clock) -> None:
+async def test_upkeep_reports_its_work(dsn: str, clock: Clock) -> None:
     async with Server(dsn, QUICK) as server:
 
         async def are_done() -> bool:

@@ -1,4 +1,4 @@
-"""What one server process frees, a client that waits at another gets at once."""
+"""Messages released by one server process wake a client that waits at another."""
 
 import asyncio
 import time
@@ -15,10 +15,10 @@ async def test_the_acks_of_a_transaction_wake_a_waiter_of_another_process(dsn: s
         held = await pop_one(one, "q")
         waiting = asyncio.create_task(pop(other, "q", wait=True, timeout=20_000))
 
-        async def is_asleep() -> bool:
+        async def is_waiting() -> bool:
             return b"\nqueen_waiters{" in (await other.get("/metrics")).body
 
-        await until(is_asleep)
+        await until(is_waiting)
         done = {"type": "ack", **says(held)}
         reply = await one.post("/transaction", {"operations": [done]})
 
@@ -26,10 +26,10 @@ async def test_the_acks_of_a_transaction_wake_a_waiter_of_another_process(dsn: s
         assert data(await asyncio.wait_for(waiting, 10)) == [2]
 
 
-async def test_maintenance_is_heard_of_before_the_next_beat(dsn: str) -> None:
+async def test_maintenance_is_applied_before_the_next_heartbeat(dsn: str) -> None:
     async with Server(dsn) as one, Server(dsn) as other:
 
-        async def is_told() -> bool:
+        async def is_applied() -> bool:
             reply = await other.get("/pop/queue/q")
             return reply.headers.get("Queen-Reason") == "maintenance"
 
@@ -38,7 +38,7 @@ async def test_maintenance_is_heard_of_before_the_next_beat(dsn: str) -> None:
         for is_on in (True, False, True, False):
             await one.post("/system/maintenance/pop", {"enabled": is_on})
             began = time.monotonic()
-            while await is_told() != is_on and time.monotonic() < began + 10:
+            while await is_applied() != is_on and time.monotonic() < began + 10:
                 pass
             seconds.append(time.monotonic() - began)
 

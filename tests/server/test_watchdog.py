@@ -1,4 +1,4 @@
-"""A process whose event loop stands still counts and logs it, and names what ran."""
+"""A process whose event loop stalls counts and logs the stall with its route and code."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ def stalls_of(server: Server) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == "loop.stalled"]
 
 
-async def test_a_process_that_stands_still_counts_and_logs_it(server: Server) -> None:
+async def test_a_stalled_process_counts_and_logs_it(server: Server) -> None:
     os.kill(server.pid, signal.SIGSTOP)
     try:
         stopped_at = time.monotonic()
@@ -34,7 +34,7 @@ async def test_a_process_that_stands_still_counts_and_logs_it(server: Server) ->
 
 
 async def test_a_stall_names_its_route_and_code(dsn: str) -> None:
-    """A payload of 12 MiB against a schema takes one long call: an operator raised the limit."""
+    """Validating a payload of 12 MiB takes one long call, if an operator raises the limit."""
     async with Server(dsn, {"QUEEN_MAX_PAYLOAD_BYTES": str(2**24)}) as server:
         await configure(server, "q", schema={"type": "array", "items": {"type": "array"}})
         payload: list[list[int]] = [[]] * 4_000_000
@@ -46,5 +46,5 @@ async def test_a_stall_names_its_route_and_code(dsn: str) -> None:
         assert stall["level"] == "warning"
         assert stall["seconds"] > 0.25
         assert stall["route"] == "/api/v1/push"
-        # One of the calls that work on the payload: which of them stalled depends on the machine.
+        # One of the calls that process the payload. Which of them stalls depends on the machine.
         assert stall["code"].startswith("queen.")

@@ -1,4 +1,4 @@
-"""Workflows over HTTP: started, shown, driven, listed; what is refused, and to whom."""
+"""Workflows over HTTP: start, show, advance, list, rejections and permissions."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ async def take(server: Server) -> Json:
 def operations(
     message: Json, outcome: str = "success", status: str = "completed", **members: object
 ) -> list[Json]:
-    """What a worker sends when a job of a workflow is done."""
+    """The operations that a worker sends when a workflow's job is done."""
     ours = message["data"]["workflow"]
     return [
         {
@@ -126,7 +126,7 @@ async def test_a_workflow_runs_from_its_start_to_its_result(server: Server) -> N
     assert (shown["totalSteps"], shown["traceId"]) == (3, None)
 
 
-async def test_steps_are_shown_without_what_they_came_to_and_one_by_one(server: Server) -> None:
+async def test_steps_are_shown_without_results_and_one_by_one(server: Server) -> None:
     id_ = await start(server, job("a", onSuccess=[job("b")]))
     await settle(server, await take(server), result={"n": 1})
 
@@ -139,7 +139,7 @@ async def test_steps_are_shown_without_what_they_came_to_and_one_by_one(server: 
     assert (none.status, none.code) == (404, "workflow_not_found")
 
 
-async def test_a_step_and_a_part_lead_to_their_jobs(server: Server) -> None:
+async def test_a_step_and_a_part_link_to_their_jobs(server: Server) -> None:
     undo = {"queue": "work", "job": "undo"}
     id_ = await start(
         server,
@@ -168,7 +168,7 @@ async def test_a_step_and_a_part_lead_to_their_jobs(server: Server) -> None:
     assert [(each["openSteps"], each["totalSteps"]) for each in listed] == [(0, 2)]
 
 
-async def test_a_part_that_a_retry_kept_leads_to_no_other_job(server: Server) -> None:
+async def test_a_part_that_a_retry_kept_links_to_no_other_job(server: Server) -> None:
     id_ = await start(server, job("b", over=[1, 2]))
     await settle(server, await take(server))
     failed = await take(server)
@@ -185,7 +185,7 @@ async def test_a_part_that_a_retry_kept_leads_to_no_other_job(server: Server) ->
     }
 
 
-async def test_the_same_start_is_answered_as_the_first_was(server: Server) -> None:
+async def test_a_repeated_start_returns_the_first_response(server: Server) -> None:
     await start(server, job("a"), id="once")
 
     again = await server.post("/workflows", {"name": "test", "steps": [job("a")], "id": "once"})
@@ -217,7 +217,7 @@ async def test_the_same_start_is_answered_as_the_first_was(server: Server) -> No
         ({"steps": [job(f"s{number}") for number in range(1_001)]}, "invalid_workflow"),
     ],
 )
-async def test_what_could_not_run_does_not_start(
+async def test_an_invalid_workflow_does_not_start(
     shared: Server, body: Json, code: str | None
 ) -> None:
     await shared.post("/configure", {"queue": "work", "options": {"ordered": False}})
@@ -227,7 +227,7 @@ async def test_what_could_not_run_does_not_start(
     assert reply.code == code, reply
 
 
-async def test_what_is_nested_too_deep_is_refused(shared: Server) -> None:
+async def test_a_definition_nested_too_deep_is_rejected(shared: Server) -> None:
     deep: list[Any] = []
     for _ in range(60):
         deep = [deep]
@@ -238,7 +238,7 @@ async def test_what_is_nested_too_deep_is_refused(shared: Server) -> None:
     assert (reply.status, reply.code) == (422, "invalid_item")
 
 
-async def test_a_signal_is_waited_for(server: Server) -> None:
+async def test_a_step_waits_for_its_signal(server: Server) -> None:
     id_ = await start(server, {"signal": "go", "timeoutSeconds": 60})
     (step,) = (await server.get(f"/workflows/{id_}")).body["steps"]
     assert (step["kind"], step["state"]) == ("signal", "waiting")
@@ -256,7 +256,7 @@ async def test_a_signal_is_waited_for(server: Server) -> None:
     assert (other.status, other.code) == (404, "not_found")
 
 
-async def test_a_refusal_by_signal_fails_the_step(server: Server) -> None:
+async def test_a_signal_can_fail_its_step(server: Server) -> None:
     id_ = await start(server, {"signal": "go"})
 
     body = {"signal": "go", "data": "not now", "outcome": "failure"}
@@ -309,7 +309,7 @@ async def test_a_failed_workflow_is_retried(server: Server) -> None:
     assert (shown["state"], shown["steps"][0]["tries"]) == ("completed", 2)
 
 
-async def test_a_step_is_settled_with_its_message_or_not_at_all(server: Server) -> None:
+async def test_a_step_advances_only_with_the_ack_of_its_message(server: Server) -> None:
     id_ = await start(server, job("a", onSuccess=[job("b")]))
     message = await take(server)
     await server.post(f"/lease/{message['leaseId']}/release")
@@ -321,7 +321,7 @@ async def test_a_step_is_settled_with_its_message_or_not_at_all(server: Server) 
     assert (first["state"], second["state"]) == ("active", "pending")
 
 
-async def test_advances_that_make_no_sense_are_refused_by_their_place(server: Server) -> None:
+async def test_invalid_advances_are_rejected_with_their_index(server: Server) -> None:
     await start(server, job("a"))
     message = await take(server)
     ack, advance = operations(message)
@@ -341,7 +341,7 @@ async def test_advances_that_make_no_sense_are_refused_by_their_place(server: Se
     assert (reply.code, reply.body["failedIndex"]) == ("bad_request", 1)
 
 
-async def test_lists_are_in_pages_newest_first_and_by_filter(server: Server) -> None:
+async def test_workflows_are_listed_newest_first_in_pages_and_by_filter(server: Server) -> None:
     ids: list[str] = []
     for number in range(5):
         metadata = {"correlationId": f"c{number % 2}", "tags": [f"t{number}", "all"]}
@@ -371,7 +371,7 @@ async def test_lists_are_in_pages_newest_first_and_by_filter(server: Server) -> 
     assert (await server.get("/workflows", cursor="x")).code == "bad_request"
 
 
-async def test_a_step_whose_job_is_cancelled_fails_at_once(server: Server) -> None:
+async def test_a_step_whose_job_is_cancelled_fails_immediately(server: Server) -> None:
     id_ = await start(server, job("a", onFailure=[job("b")]), job("c", delaySeconds=60))
     message = await take(server)
 
@@ -400,7 +400,7 @@ async def _is_there(server: Server, id_: str) -> bool:
     return (await server.get(f"/jobs/work/{id_}")).status == 200
 
 
-async def test_a_trace_goes_on_through_the_workflow(server: Server) -> None:
+async def test_a_trace_continues_through_the_workflow(server: Server) -> None:
     await server.post("/configure", {"queue": "work", "options": {"ordered": False}})
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     body = {"name": "test", "steps": [job("a", onSuccess=[job("b")])]}
@@ -412,7 +412,7 @@ async def test_a_trace_goes_on_through_the_workflow(server: Server) -> None:
         await settle(server, message)
 
 
-async def test_the_parts_of_a_step_that_is_not_there_are_no_empty_list(shared: Server) -> None:
+async def test_parts_of_an_unknown_step_are_not_found(shared: Server) -> None:
     id_ = await start(shared, job("a"))
 
     reply = await shared.get(f"/workflows/{id_}/steps/b/parts")
@@ -421,7 +421,7 @@ async def test_the_parts_of_a_step_that_is_not_there_are_no_empty_list(shared: S
     assert (await shared.get(f"/workflows/{id_}/steps/a/parts")).body["parts"] == []
 
 
-async def test_a_workflow_is_its_queues(dsn: str, guarded: Server) -> None:
+async def test_a_workflow_belongs_to_the_scope_of_its_queues(dsn: str, guarded: Server) -> None:
     admin = Caller(guarded, await make_key(dsn))
     for queue in ("theirs", "ours.1"):
         await admin.post("/configure", {"queue": queue, "options": {"ordered": False}})
@@ -450,18 +450,18 @@ async def test_a_workflow_is_its_queues(dsn: str, guarded: Server) -> None:
     assert (await tenant.post("/workflows", both)).status == 403
 
 
-async def test_the_audit_log_tells_who_drove_a_workflow(dsn: str, guarded: Server) -> None:
+async def test_the_audit_log_records_who_changed_a_workflow(dsn: str, guarded: Server) -> None:
     admin = Caller(guarded, await make_key(dsn))
     body = {"name": "t", "id": "w", "steps": [{"signal": "go"}]}
     await admin.post("/workflows", body)
 
     await admin.post("/workflows/w/cancel", {"reason": "canary"})
 
-    async def is_told() -> bool:
+    async def is_recorded() -> bool:
         records = (await admin.get("/audit")).body["records"]
         return any(each["record"].get("after") == {"state": "cancelled"} for each in records)
 
-    await until(is_told)
+    await until(is_recorded)
     reader = Caller(guarded, await make_key(dsn, role="read-only"))
     assert (await reader.get("/workflows/w")).status == 200
     for path, body in (("cancel", {}), ("retry", {}), ("signal", {"signal": "go"})):
