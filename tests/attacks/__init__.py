@@ -1,1 +1,1 @@
-"""Attacks on a real server: each test watches the server's latency and memory meanwhile."""
+"""Attacks on a real server. The tests measure its latency and memory during each attack."""

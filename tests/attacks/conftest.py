@@ -1,4 +1,4 @@
-"""A server that asks for API keys, and one caller who may only push."""
+"""A server that requires API keys, and a caller that may only push."""
 
 from collections.abc import AsyncIterator
 
@@ -10,20 +10,20 @@ from tests.support.server import Server
 
 @pytest.fixture
 async def locked(dsn: str) -> AsyncIterator[Server]:
-    """A server process with API keys, over a database of this test."""
+    """A server process with API keys and its own database."""
     async with Server(dsn, KEYS) as server:
         yield server
 
 
 @pytest.fixture
 async def admin(locked: Server, dsn: str) -> Caller:
-    """A caller who may do everything."""
+    """A caller with all permissions."""
     return Caller(locked, await make_key(dsn))
 
 
 @pytest.fixture
 async def writer(locked: Server, dsn: str) -> Caller:
-    """A caller who may push to queues that begin with `w`, and nothing else."""
+    """A caller that may only push to queues that begin with `w`."""
     scopes = [{"queue": "w*"}]
     key = await make_key(dsn, permissions=["produce"], scopes=scopes, name="writer")
     return Caller(locked, key)

@@ -1,4 +1,4 @@
-"""Generate hostile requests: each is bytes for a connection of its own, made from one seed."""
+"""Generate hostile requests from a seed. Each is sent on its own connection."""
 
 import base64
 import gzip
@@ -25,32 +25,32 @@ _BODILESS: Final = [route for route in ROUTES if route.body is None and "{" not 
 
 
 class Attack(NamedTuple):
-    """One request, and how its sender behaves."""
+    """One request, and how its client behaves."""
 
     kind: str
     request: bytes
     echoes: tuple[str, ...] = ()
     """Foreign names in the request: an error may repeat them."""
     is_read: bool = True
-    """False: the client asks and does not read the answer."""
+    """False: the client does not read the response."""
     is_ended: bool = True
-    """False: the client sends this much and waits."""
+    """False: the client stops before the end of the request and waits."""
 
 
 class Loot(NamedTuple):
-    """What the attacker got hold of: names and ids of the victim, never its secrets."""
+    """Everything that the attacker knows: names and ids of the victim, but no secrets."""
 
     owned: Owned
     lease_id: str
     key_id: str
     cursors: dict[str, list[str]]
-    """By path: cursors that the victim was given."""
+    """Cursors of the victim, by path."""
     full_queue: str
-    """A queue of the attacker's own with as many bytes as one pop may return."""
+    """A queue of the attacker with as many bytes as one pop may return."""
 
 
 class Attacker:
-    """Makes attacks; the same seed makes the same ones."""
+    """Generates attacks. The same seed generates the same ones."""
 
     def __init__(self, seed: int, tokens: Sequence[str], loot: Loot) -> None:
         self._rng = random.Random(seed)
@@ -92,7 +92,7 @@ class Attacker:
         return self._post("nested", self._taker().path, body)
 
     def _compressed(self) -> Attack:
-        """Bodies that inflate to far more than they weigh, also where no body is expected."""
+        """Bodies that inflate to a multiple of their size, also on routes without a body."""
         rng = self._rng
         bomb = _bomb(rng.choice((1, 8, 60, 200)) * MEBIBYTE)
         if rng.random() < 0.3:
@@ -105,7 +105,7 @@ class Attacker:
         return Attack("compressed", raw)
 
     def _crowded(self) -> Attack:
-        """More items than any route takes."""
+        """More items than any route accepts."""
         rng = self._rng
         count = rng.choices((10_001, 200_000, 2_500_000), (6, 3, 1))[0]
         route = self._taker()
@@ -120,7 +120,7 @@ class Attacker:
         return self._post("crowded", route.path, _repeated(name, item, count), _GZIP)
 
     def _unread(self) -> Attack:
-        """Asks for as much as one pop returns, for a new group each time, and does not read it."""
+        """Pop as much as possible for a new group each time, without reading the response."""
         group = f"zeta-{self._rng.getrandbits(64):x}"
         asked = urlencode({"consumerGroup": group, "batch": 10_000, "partitions": 100})
         path = f"{API}/pop/queue/{self._loot.full_queue}?{asked}"
@@ -132,7 +132,7 @@ class Attacker:
         return Attack("unfinished", whole[: self._rng.randrange(len(whole))], is_ended=False)
 
     def _cursor(self) -> Attack:
-        """Cursors of the victim, damaged ones, and made-up ones that point at its rows."""
+        """Cursors of the victim, damaged ones, and forged ones that point to its rows."""
         rng = self._rng
         path = rng.choice(list(self._loot.cursors))
         kept = self._loot.cursors[path]
@@ -155,7 +155,7 @@ class Attacker:
         return Attack("cursor", raw, (*self._names, cursor))
 
     def _token(self) -> Attack:
-        """Credentials that must not be accepted."""
+        """Credentials that must be rejected."""
         rng = self._rng
         secret = f"{rng.getrandbits(256):064x}"
         token = rng.choice(
@@ -176,7 +176,7 @@ class Attacker:
         return Attack("token", raw, (*echoes, token))
 
     def _foreign_look(self) -> Attack:
-        """Every route that returns something, with the victim's names in path and query."""
+        """Every GET route, with the victim's names in path and query."""
         rng = self._rng
         path = rng.choice(list(routes.CASES))
         asked, query = routes.call(path, self._loot.owned)
@@ -203,7 +203,7 @@ class Attacker:
         }
 
     def _fields(self) -> dict[str, Any]:
-        """A value for each field of a body that names something."""
+        """A value for each field of a body that is a name."""
         rng, owned, lease_id = self._rng, self._loot.owned, self._loot.lease_id
         item = {"queue": owned.queue, "payload": rng.random()}
         ack = {"id": owned.message_id, "status": "completed", "leaseId": lease_id}
@@ -270,13 +270,13 @@ class Attacker:
 
 @cache
 def _bomb(size: int) -> bytes:
-    """Blanks: they inflate a thousandfold."""
+    """Blanks, which inflate a thousandfold."""
     return gzip.compress(b'{"items":[' + b" " * size, 9)
 
 
 @cache
 def _bracket_bomb() -> bytes:
-    """One payload of nothing but brackets, sixty times as large as a payload may be."""
+    """One payload that consists of brackets, sixty times as large as allowed."""
     brackets = b"[]," * (20 * MEBIBYTE)
     return gzip.compress(b'{"items":[{"queue":"zeta.q","payload":[%b0]}]}' % brackets, 9)
 

@@ -1,7 +1,7 @@
 """
-Measure how an attack hurts everybody else: latency of `/livez` and memory of the server.
+Measure the effect of an attack on other callers: latency of `/livez`, and the server's memory.
 
-The measurements run in a process of their own, so that the load of the test does not delay them::
+The measurements run in a separate process, so that the load of the test does not delay them::
 
     async with Probe(server.port, server.pid) as probe:
         await attack(server)
@@ -29,20 +29,20 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Probe:
-    """Watches one server process between enter and exit; read the results after the exit."""
+    """Measures one server process between enter and exit. Read the results after the exit."""
 
     def __init__(self, port: int, pid: int) -> None:
         self._port = port
         self._pid = pid
         self._process: asyncio.subprocess.Process | None = None
         self.polls = 0
-        """Answered requests to `/livez`."""
+        """Requests to `/livez` with a response."""
         self.worst_livez_seconds = math.inf
-        """Slowest answer. Infinite if one request failed, or none was answered."""
+        """The slowest response. Infinite if a request failed, or if there was no response."""
         self.worst_stall_seconds = math.inf
-        """CPU time that the server spent before it answered one request, at worst.
+        """The most CPU time that the server used before it responded to one request.
 
-        Unlike the latency it does not grow when other programs use the machine: assert this.
+        Assert this one: unlike the latency, it does not grow while other programs use the machine.
         """
         self.rss_growth_bytes = 0
         """Peak resident memory of the server, minus its resident memory at the start."""
@@ -55,7 +55,7 @@ class Probe:
             stdout=asyncio.subprocess.PIPE,
         )
         assert self._process.stdout is not None
-        # The first line says that the first request was answered.
+        # The probe prints the first line after its first response.
         assert await self._process.stdout.readline(), "the probe could not reach the server"
         return self
 
@@ -66,7 +66,7 @@ class Probe:
         traceback: TracebackType | None,
     ) -> None:
         assert self._process is not None
-        result, _ = await self._process.communicate(b"")  # Its input ends here.
+        result, _ = await self._process.communicate(b"")  # Closing stdin stops the probe.
         measured = json.loads(result)
         self.polls = measured["polls"]
         self.rss_growth_bytes = measured["growth"]
@@ -76,7 +76,7 @@ class Probe:
 
 
 class _Poller(threading.Thread):
-    """Sends `/livez` on one connection, again and again."""
+    """Sends `/livez` repeatedly on one connection."""
 
     def __init__(self, port: int, pid: int) -> None:
         super().__init__(daemon=True)
@@ -131,7 +131,7 @@ def _measure(port: int, pid: int) -> None:
     while stopper.is_alive() and not poller.has_failed:
         most = max(most, resident_bytes(pid))
         stopper.join(_POLL_SECONDS)
-    # A request that is not answered yet counts as well.
+    # A request without a response yet counts too.
     poller.is_over.set()
     poller.join()
     measured = {

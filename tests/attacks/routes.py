@@ -1,4 +1,4 @@
-"""Every GET route: what it lists, and what of a tenant its path and query name."""
+"""Every GET route: its list, and the parameters of its path and query that name objects."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
@@ -16,15 +16,15 @@ Query = dict[str, str | int]
 
 
 class Case(NamedTuple):
-    """How to call a route. Values are names of fields of `Owned`."""
+    """How to call a route. Values are field names of `Owned`."""
 
     rows: str | None = None
-    """The list in the body, where the route answers in pages."""
+    """The list in the body, if the route returns pages."""
     path: Mapping[str, str] = {}
     query: Mapping[str, str] = {}
-    """Parameters without which it is refused."""
+    """Required parameters."""
     is_for_all: bool = True
-    """False: callers with scopes are refused."""
+    """False: callers with scopes are rejected."""
 
 
 _SERVER: Final = Case(is_for_all=False)
@@ -36,7 +36,7 @@ _RESOURCES: Final = f"{API}/resources"
 TAKES: Final = {f"{API}/pop", f"{API}/pop/queue/{{queue}}"} | {
     f"{API}/pop/queue/{{queue}}/partition/{{partition}}"
 }
-"""Routes with an effect: what they give is tested with pushes and pops."""
+"""Routes with an effect. Tests of pushes and pops cover them."""
 
 CASES: Final[Mapping[str, Case]] = {
     f"{_RESOURCES}/overview": Case(),
@@ -121,16 +121,16 @@ FILTERS: Final = {
     "actor": "namespace",
     "action": "namespace",
 }
-"""Parameters that name something, and what of another tenant they are tried with."""
+"""Parameters that name an object, and the field of another tenant to try them with."""
 NAMELESS: Final = {
     *("limit", "cursor", "from", "to", "bucketSeconds", "minLagSeconds", "minLag", "worst"),
     *("where", "timeout", "verbose", "wait", "metric", "reveal"),
 }
-"""Parameters that bound or order an answer."""
+"""Parameters that limit or sort a response."""
 
 
 def call(path: str, owned: Owned) -> tuple[str, Query]:
-    """The path and the required parameters, with names of these things in them."""
+    """The path and the required parameters, filled with these names."""
     case = CASES[path]
 
     def value(field: str) -> str:
@@ -142,7 +142,7 @@ def call(path: str, owned: Owned) -> tuple[str, Query]:
 
 
 def variants(route: Route) -> Iterator[Query]:
-    """No parameter, then each value of each that has a closed set of them."""
+    """No parameter, then each value of each parameter with a fixed set of values."""
     yield {}
     for field in _fields(route):
         if field.encode_name in FILTERS or field.encode_name in NAMELESS:
@@ -152,14 +152,14 @@ def variants(route: Route) -> Iterator[Query]:
 
 
 def filters(route: Route, owned: Owned) -> Iterator[Query]:
-    """Each parameter that names something, with names of these things."""
+    """Each parameter that names an object, with these names."""
     for field in _fields(route):
         if (named := FILTERS.get(field.encode_name)) is not None:
             yield {field.encode_name: getattr(owned, named)}
 
 
 def unknown_parameters(route: Route) -> list[str]:
-    """Parameters of which this file does not say what they are."""
+    """Parameters that this file does not classify."""
     return [
         field.encode_name
         for field in _fields(route)

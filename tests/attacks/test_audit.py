@@ -1,4 +1,4 @@
-"""A caller who tries to fill the audit log, or to keep others from it, by calls in a row."""
+"""A caller tries to fill or block the audit log with repeated calls."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from tests.support.server import Server, until
 CALLS: Final = 600
 AT_ONCE: Final = 20
 MOST_ROWS: Final = 40
-"""What one caller may write within a minute, however many calls it makes."""
+"""The maximum number of records that one caller can cause within a minute."""
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ async def records(dsn: str, actor: str) -> list[AuditRecord]:
 
 
 async def repeat(caller: Caller, paths: list[str]) -> set[int]:
-    """Ask for each of these, some at once; answers the statuses."""
+    """Request each path, several at a time, and return the statuses."""
     waiting = iter(paths)
 
     async def ask() -> set[int]:
@@ -54,7 +54,7 @@ async def repeat(caller: Caller, paths: list[str]) -> set[int]:
         pytest.param("/jobs/zeta.payroll/{}", id="rejected reads"),
     ],
 )
-async def test_reads_in_a_row_leave_a_bounded_number_of_records(
+async def test_repeated_reads_leave_a_bounded_number_of_records(
     dsn: str, server: Server, path: str
 ) -> None:
     scopes = [{"queue": "acme.*"}]
@@ -62,13 +62,13 @@ async def test_reads_in_a_row_leave_a_bounded_number_of_records(
     await repeat(reader, [path.format(number) for number in range(CALLS)])
     assert 0 < len(await records(dsn, "key:ro")) <= MOST_ROWS
 
-    await server.stop()  # What is only counted so far is written now.
+    await server.stop()  # Write the records that are only counted so far.
     told = await records(dsn, "key:ro")
     assert len(told) <= MOST_ROWS
     assert sum(each.count for each in told) == CALLS
 
 
-async def test_rejected_changes_in_a_row_leave_a_bounded_number_of_records(
+async def test_repeated_rejected_changes_leave_a_bounded_number_of_records(
     dsn: str, server: Server
 ) -> None:
     scopes = [{"queue": "acme.*"}]
@@ -81,9 +81,7 @@ async def test_rejected_changes_in_a_row_leave_a_bounded_number_of_records(
     assert sum(each.count for each in await records(dsn, "key:rw")) == CALLS // 10
 
 
-async def test_each_change_has_its_record_however_many_come_at_once(
-    dsn: str, server: Server
-) -> None:
+async def test_each_concurrent_change_has_its_record(dsn: str, server: Server) -> None:
     admin = Caller(server, await make_key(dsn, name="ops"))
     names = [f"q{number}" for number in range(200)]
 
@@ -99,7 +97,7 @@ async def test_each_change_has_its_record_however_many_come_at_once(
 
 
 async def test_changes_that_wait_for_the_log_share_its_lock(dsn: str, server: Server) -> None:
-    """While one append waits for the end of the chain, later records gather for the next."""
+    """While one append waits for the end of the chain, the next one collects later records."""
     admin = Caller(server, await make_key(dsn, name="ops"))
     blocker, watcher = await asyncpg.connect(dsn), await asyncpg.connect(dsn)
     try:
@@ -117,7 +115,7 @@ async def test_changes_that_wait_for_the_log_share_its_lock(dsn: str, server: Se
             waiting = await watcher.fetchval(
                 "select count(*) from pg_locks where not granted and pid <> pg_backend_pid()"
             )
-            # One connection waits, not all of the pool: other calls go on.
+            # Only one connection of the pool waits, so other calls continue.
             assert waiting <= 1
             assert (await admin.get("/auth/me")).status == 200
         assert {(await each).status for each in changes} == {200}

@@ -1,4 +1,4 @@
-"""One request, however it is made, neither stops a process nor takes its memory."""
+"""A single request can neither block a process nor fill its memory."""
 
 import asyncio
 import gzip
@@ -16,7 +16,7 @@ from tests.support.server import Reply, Server, until
 JSON = "content-type: application/json"
 GZIP = "content-encoding: gzip"
 MOST_SECONDS = 0.5
-"""The goal is 0.1, but CPU time doubles, and more, while others use the machine's caches. The
+"""The goal is 0.1, but CPU time more than doubles while others use the machine's caches. The
 attacks took 4 to 38 s."""
 MOST_BYTES = 200 * 2**20
 """Three times the largest body. The attacks took 600 MB and more."""
@@ -28,14 +28,14 @@ def authorized(caller: Caller) -> str:
 
 
 async def attack(caller: Caller, path: str, body: bytes) -> tuple[int, str]:
-    """Send a gzipped body; returns the status and the error code."""
+    """Send a gzipped body. Return the status and the error code."""
     packed = gzip.compress(body, 6)
     request = posted(path, packed, JSON, GZIP, authorized(caller))
     head, answer = await spoken(caller.server, request, seconds=50)
     return int(head[9:12]), json.loads(answer).get("code")
 
 
-async def test_a_payload_of_sixty_megabytes_of_brackets(writer: Caller) -> None:
+async def test_a_payload_of_sixty_megabytes_of_brackets_is_rejected_quickly(writer: Caller) -> None:
     payload = b"[" + b",".join([b"[]"] * (20 * MIB)) + b"]"
     body = b'{"items":[{"queue":"w.q","payload":%b}]}' % payload
 
@@ -47,10 +47,10 @@ async def test_a_payload_of_sixty_megabytes_of_brackets(writer: Caller) -> None:
 
 
 @pytest.mark.parametrize("path", ["/lease/extend", "/jobs/renew"])
-async def test_a_list_is_counted_before_anybody_works_through_it(
+async def test_a_list_is_counted_before_it_is_processed(
     writer: Caller, path: str, dsn: str
 ) -> None:
-    """These checked 190,000 leases against the caller's scopes, and then counted them."""
+    """The routes used to check 190,000 leases against the caller's scopes before counting them."""
     key = await make_key(dsn, role="read-write", scopes=[{"queue": "w*"}], name="worker")
     worker = Caller(writer.server, key)
     body = b'{"leaseIds":[%b]}' % b",".join([b'"a"'] * 190_000)
@@ -62,7 +62,7 @@ async def test_a_list_is_counted_before_anybody_works_through_it(
     assert probe.worst_stall_seconds < 0.2
 
 
-async def test_sixty_legal_documents_of_a_megabyte(writer: Caller) -> None:
+async def test_sixty_valid_documents_of_a_megabyte_do_not_block(writer: Caller) -> None:
     document = b"[" + b",".join([b'{"k":"[value]"}'] * 62_000) + b"]"
     item = b'{"queue":"w.q","partition":"%d","payload":%b}'
     body = b'{"items":[%b]}' % b",".join([item % (n, document) for n in range(60)])
@@ -74,7 +74,7 @@ async def test_sixty_legal_documents_of_a_megabyte(writer: Caller) -> None:
     assert probe.worst_stall_seconds < MOST_SECONDS
 
 
-async def test_brackets_cost_a_legal_document_of_a_megabyte_milliseconds(writer: Caller) -> None:
+async def test_brackets_in_a_valid_megabyte_cost_milliseconds(writer: Caller) -> None:
     async def seconds_per_push(document: object) -> float:
         before = cpu_seconds(writer.server.pid)
         for _ in range(20):
@@ -132,7 +132,7 @@ MANY = {
 
 
 @pytest.mark.parametrize("name", MANY)
-async def test_millions_of_values_in_one_request(admin: Caller, name: str) -> None:
+async def test_millions_of_values_in_one_request_do_not_block(admin: Caller, name: str) -> None:
     path, form, value, count = MANY[name]
     body = form % b",".join([value] * count)
 
@@ -149,10 +149,8 @@ async def test_millions_of_values_in_one_request(admin: Caller, name: str) -> No
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_nobody_can_send_a_large_body_to_a_route_that_takes_none(
-    locked: Server, method: str
-) -> None:
-    """Twelve strangers send 60 MiB each, gzipped, all but the last byte."""
+async def test_routes_without_a_body_reject_large_bodies_early(locked: Server, method: str) -> None:
+    """Twelve anonymous callers send 60 MiB each, gzipped, except for the last byte."""
     path = "/api/v1/openapi.json" if method == "GET" else "/api/v1/lease/x/release"
     packed = gzip.compress(b" " * (60 * MIB), 9)
     lines = [f"{method} {path} HTTP/1.1", "host: localhost", JSON, GZIP]
@@ -175,8 +173,8 @@ async def test_nobody_can_send_a_large_body_to_a_route_that_takes_none(
     assert probe.worst_stall_seconds < MOST_SECONDS
 
 
-async def test_large_bodies_of_many_callers_share_a_budget(writer: Caller) -> None:
-    """Each body is legal, and none is sent to its end."""
+async def test_large_bodies_of_many_callers_share_a_memory_limit(writer: Caller) -> None:
+    """Each body is valid, and all are incomplete."""
     packed = gzip.compress(b" " * (60 * MIB), 9)
     head = posted("/push", packed, JSON, GZIP, authorized(writer))[: -len(packed)]
     server = writer.server
@@ -193,7 +191,7 @@ async def test_large_bodies_of_many_callers_share_a_budget(writer: Caller) -> No
         async with asyncio.timeout(40):
             while sum(task.done() for task in tasks) < 8:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED, timeout=1)
-                # A small push always gets through.
+                # A small push is always accepted.
                 assert (await writer.push("w.q")).status == 201
     for connection in writers:
         connection.close()
@@ -207,14 +205,14 @@ async def test_large_bodies_of_many_callers_share_a_budget(writer: Caller) -> No
 
 
 def slow_socket(server: Server) -> socket.socket:
-    """A connection whose client takes in little by itself."""
+    """A connection with a small receive buffer."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.connect(("127.0.0.1", server.port))
     return connection
 
 
-async def test_large_requests_beyond_the_memory_of_a_process_are_refused(dsn: str) -> None:
+async def test_large_requests_beyond_the_memory_limit_are_rejected(dsn: str) -> None:
     settings = {"QUEEN_MAX_INFLIGHT_BYTES": str(2 * MIB), "QUEEN_MAX_BODY_BYTES": str(2 * MIB)}
     async with Server(dsn, settings) as server:
 
@@ -245,7 +243,7 @@ async def uses_memory(server: Server, size_bytes: int) -> bool:
     return used is not None and int(used[1]) >= size_bytes
 
 
-async def test_sixty_clients_that_do_not_read_their_messages(admin: Caller) -> None:
+async def test_sixty_clients_that_do_not_read_cannot_fill_the_memory(admin: Caller) -> None:
     server = admin.server
     for _ in range(16):
         assert (await admin.push("q", "x" * 1_000_000)).status == 201
@@ -262,7 +260,7 @@ async def test_sixty_clients_that_do_not_read_their_messages(admin: Caller) -> N
                 request = posted("/pop/queue/q", json.dumps(options).encode(), JSON,
                                  authorized(admin))  # fmt: skip
                 connection.sendall(request)
-            # The first one is dropped, and its messages can be popped before their lease ends.
+            # The first one is disconnected, and its messages can be popped before their lease ends.
             await until(lambda: is_released(0), seconds=25)
             reply = await admin.get("/metrics")
     finally:

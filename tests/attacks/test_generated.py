@@ -1,4 +1,4 @@
-"""Thousands of hostile requests of one tenant: the server stays up, and the other stays private."""
+"""Thousands of hostile requests from one tenant: the server stays up and leaks no foreign data."""
 
 import asyncio
 import base64
@@ -24,12 +24,12 @@ from tests.support.callers import Caller, make_key
 
 VICTIM, ATTACKER = "acme", "zeta"
 BACKLOG: Final = 13_579
-"""Messages of the victim: a number that no response to the attacker may have."""
+"""The number of the victim's messages, which no response to the attacker may contain."""
 FULL_QUEUE: Final = "zeta.full"
 WORST_LIVEZ_SECONDS: Final = 0.25
 MOST_GROWTH_BYTES: Final = 256 * 2**20
 _LENIENT: Final = 20
-"""How much worse the short form may be: it shares the machine with other tests."""
+"""Tolerance factor of the short form, which shares the machine with other tests."""
 _CONNECTIONS: Final = 8
 _HELD: Final = 64
 _READ_SECONDS: Final = 60
@@ -45,7 +45,7 @@ async def world(dsn: str) -> AsyncIterator[World]:
 
 
 async def plunder(world: World) -> Loot:
-    """Give the victim a backlog, and the attacker everything but the victim's secrets."""
+    """Give the victim a backlog, and the attacker everything except the victim's secrets."""
     victim, attacker = world.callers[VICTIM], world.callers[ATTACKER]
     item = {"queue": "acme.backlog", "payload": "acme"}
     for count in (10_000, BACKLOG - 10_000):
@@ -65,7 +65,7 @@ async def plunder(world: World) -> Loot:
 
 
 async def cursors(world: World, path: str) -> list[str]:
-    """The cursors of a list, as the victim gets them row by row."""
+    """The cursors of a list as the victim gets them, one row per page."""
     asked, query = routes.call(path, world.owned[VICTIM])
     found: list[str] = []
     while len(found) < 5:
@@ -83,18 +83,18 @@ def _has_pages(path: str) -> bool:
 
 
 class Siege:
-    """Sends attacks, and keeps what came back that must not come back."""
+    """Sends attacks, and collects responses that must not occur."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._held: deque[socket.socket] = deque()
-        """Connections whose clients neither read nor go on sending."""
+        """Connections of clients that neither read nor send."""
         self.statuses: Counter[str] = Counter()
         self.failures: list[tuple[Attack, bytes]] = []
         self.leaks: list[tuple[Attack, bytes]] = []
 
     async def strike(self, attack: Attack) -> None:
-        """Send one attack on a connection of its own and judge the response."""
+        """Send one attack on its own connection and check the response."""
         plain = socket.socket()
         plain.setblocking(False)
         if not attack.is_read:
@@ -128,7 +128,7 @@ class Siege:
 
 
 async def _response(plain: socket.socket) -> bytes:
-    """Everything until the server closes; a reset connection ends it too."""
+    """All bytes until the server closes or resets the connection."""
     loop, response = asyncio.get_running_loop(), bytearray()
     try:
         async with asyncio.timeout(_READ_SECONDS):
@@ -142,7 +142,7 @@ async def _response(plain: socket.socket) -> bytes:
 
 
 def is_leak(response: bytes, echoes: tuple[str, ...] = ()) -> bool:
-    """Whether anything of the victim is in it, cursors included, that its client did not send."""
+    """Whether it contains data of the victim, cursors included, that the client did not send."""
     text = response + b"".join(map(_decoded, _CURSOR.findall(response)))
     for echo in sorted(echoes, key=len, reverse=True):
         if echo:
@@ -156,7 +156,7 @@ def _decoded(cursor: bytes) -> bytes:
 
 @contextlib.asynccontextmanager
 async def eavesdropping(world: World) -> AsyncGenerator[list[str]]:
-    """Frames of a WebSocket of the attacker that asks for the victim's queues."""
+    """Frames of the attacker's WebSocket, which subscribes to the victim's queues."""
     ticket = (await world.callers[ATTACKER].post("/auth/ticket")).body["ticket"]
     url = f"{world.server.base_url}/ws/dashboard?ticket={ticket}"
     frames: list[str] = []
@@ -178,7 +178,7 @@ async def eavesdropping(world: World) -> AsyncGenerator[list[str]]:
 
 
 async def holdings(victim: Caller) -> dict[str, Any]:
-    """What the victim owns, less what changes with time."""
+    """The victim's objects, without values that change over time."""
     fields = {
         "/resources/queues": ("queues", "name", "pending", "held", "paused", "deadLetters"),
         "/dlq": ("messages", "id", "queue"),
@@ -195,7 +195,7 @@ async def holdings(victim: Caller) -> dict[str, Any]:
 
 
 async def attack_with(world: World, dsn: str, count: int, *, seed: int, is_alone: bool) -> None:
-    """Send the attacks, eight at a time, and check everything that must hold meanwhile."""
+    """Send the attacks, eight at a time, and check all invariants meanwhile."""
     loot = await plunder(world)
     victim, attacker = world.callers[VICTIM], world.callers[ATTACKER]
     scopes = [{"queue": "zeta.*"}]
@@ -235,13 +235,13 @@ async def attack_with(world: World, dsn: str, count: int, *, seed: int, is_alone
 
 
 @pytest.mark.timeout(300)
-async def test_five_hundred_attacks(world: World, dsn: str) -> None:
+async def test_five_hundred_attacks_leak_no_data(world: World, dsn: str) -> None:
     seed = random.SystemRandom().randrange(10**9)
     await attack_with(world, dsn, 504, seed=seed, is_alone=False)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-async def test_ten_thousand_attacks(world: World, dsn: str) -> None:
+async def test_ten_thousand_attacks_leak_no_data(world: World, dsn: str) -> None:
     seed = int(os.environ.get("QUEEN_ATTACK_SEED") or random.SystemRandom().randrange(10**9))
     await attack_with(world, dsn, 10_000, seed=seed, is_alone=True)

@@ -1,4 +1,4 @@
-"""A tenant learns nothing of another from lists: not by rows, cursors, counts, labels or frames."""
+"""Lists reveal no data of other tenants: not in rows, cursors, counts, labels or frames."""
 
 import base64
 import json
@@ -27,15 +27,15 @@ from tests.attacks.world import (
 from tests.support.callers import Caller
 from tests.support.server import Reply, until
 
-pytestmark = pytest.mark.timeout(240)  # Some thousand requests, on a machine that others use.
+pytestmark = pytest.mark.timeout(240)  # Some thousand requests, on a shared machine.
 
 FOR_ALL: Final = [path for path, case in CASES.items() if case.is_for_all]
 PAGED: Final = [path for path, case in CASES.items() if case.rows is not None]
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)")
 _VOLATILE: Final = {"requestId", "uptimeSeconds", "history", "windowSeconds", "stale", "workers"}
-"""What changes with time."""
+"""Values that change over time."""
 _MOVING: Final = {"-oldestAgeSeconds", "-lagSeconds"}
-"""Orders by age: a row that has aged since the last page may have moved before its cursor."""
+"""Sort orders by age: a row may have moved before its cursor since the last page."""
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def other(tenant: str) -> str:
 
 
 def place(cursor: str) -> Any:  # noqa: ANN401 - of JSON
-    """What a cursor says, for who decodes it."""
+    """The decoded content of a cursor."""
     raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     try:
         return json.loads(raw)
@@ -57,15 +57,15 @@ def place(cursor: str) -> Any:  # noqa: ANN401 - of JSON
         return raw.decode()
 
 
-def told(reply: Reply) -> str:
-    """All that a reply says: status, headers, body, and its cursor decoded."""
+def content(reply: Reply) -> str:
+    """The whole content of a reply: status, headers, body and decoded cursor."""
     body: Any = reply.body
     cursor = None if isinstance(body, bytes) else body.get("nextCursor")
     return f"{reply.status} {dict(reply.headers)} {body} {cursor and place(cursor)}"
 
 
 async def pages(caller: Caller, path: str, query: Query, most: int) -> list[Reply]:
-    """All pages of a list, one row each; fails where there are more than may be."""
+    """All pages of a list with one row each. Fails if there are more than expected."""
     found: list[Reply] = []
     cursor: Query = {}
     while True:
@@ -86,7 +86,7 @@ def test_every_get_route_and_parameter_is_classified() -> None:
 
 
 @pytest.mark.parametrize("tenant", TENANTS)
-async def test_no_page_and_no_cursor_names_another_tenant(world: World, tenant: str) -> None:
+async def test_no_page_or_cursor_names_another_tenant(world: World, tenant: str) -> None:
     caller, owned = world.callers[tenant], world.owned[tenant]
     await sampled(caller)
     for listed in PAGED:
@@ -95,17 +95,17 @@ async def test_no_page_and_no_cursor_names_another_tenant(world: World, tenant: 
         for variant in routes.variants(GETS[listed]):
             whole = await caller.get(path, **query, **variant)
             assert whole.status == 200, (path, variant, whole)
-            assert whole.body[rows] or variant, path  # There is something to list.
+            assert whole.body[rows] or variant, path  # The list is not empty.
             own = len(whole.body[rows])
             replies = await pages(caller, path, {**query, **variant}, own + 1)
             found = sum(len(reply.body[rows]) for reply in replies)
             assert found == own or variant.get("sort") in _MOVING, (path, variant)
             for reply in (whole, *replies):
-                assert other(tenant) not in told(reply), (path, variant, told(reply))
+                assert other(tenant) not in content(reply), (path, variant, content(reply))
 
 
 async def sampled(caller: Caller, times: int = 1) -> None:
-    """Wait until what a tenant was given, so many times, has been measured and counted."""
+    """Wait until the objects of a tenant, populated this many times, are sampled and counted."""
 
     async def is_sampled() -> bool:
         queues = (await caller.get("/resources/queues")).body["queues"]
@@ -122,7 +122,7 @@ async def sampled(caller: Caller, times: int = 1) -> None:
 
 
 def lasting(value: Any, key: str = "") -> Any:  # noqa: ANN401 - of JSON
-    """A body without what changes with time alone."""
+    """A body without values that change over time."""
     if isinstance(value, dict):
         named = cast("dict[str, Any]", value)
         return {name: lasting(each, name) for name, each in named.items() if name not in _VOLATILE}
@@ -143,7 +143,7 @@ def lasting(value: Any, key: str = "") -> Any:  # noqa: ANN401 - of JSON
 
 
 async def seen(caller: Caller, owned: Owned) -> dict[str, Any]:
-    """All that a tenant is told by all GET routes, page by page."""
+    """The responses of all GET routes to a tenant, page by page."""
     found: dict[str, Any] = {}
     for listed in FOR_ALL:
         path, query = routes.call(listed, owned)
@@ -156,7 +156,7 @@ async def seen(caller: Caller, owned: Owned) -> dict[str, Any]:
                 replies = [await caller.get(path, **query, **variant)]
             for at, reply in enumerate(replies):
                 body = reply.body
-                if isinstance(body, bytes):  # Of metrics, what is told; figures go on.
+                if isinstance(body, bytes):  # Metrics: their values change, so keep the names.
                     lines = [line for line in body.decode().splitlines() if line[0] != "#"]
                     body = sorted({line.rpartition(" ")[0] for line in lines} - _workers(owned))
                 found[f"{path} {variant} {at}"] = (reply.status, lasting(body))
@@ -164,23 +164,23 @@ async def seen(caller: Caller, owned: Owned) -> dict[str, Any]:
 
 
 def _workers(owned: Owned) -> set[str]:
-    """Figures of workers, which are forgotten after some seconds."""
+    """Metrics of workers, which expire after some seconds."""
     names = (telemetry.WORKERS.name, telemetry.JOBS_RUNNING.name)
     return {f'{name}{{queue="{owned.jobs}"}}' for name in names}
 
 
-async def test_a_tenant_is_told_of_its_own_workers(world: World) -> None:
+async def test_a_tenant_sees_its_own_workers(world: World) -> None:
     for tenant in TENANTS:
         await report(world.callers[tenant], tenant, world.owned[tenant].jobs)
     for tenant in TENANTS:
         await report(world.callers[tenant], tenant, world.owned[tenant].jobs)
         reply = await world.callers[tenant].get("/jobs/workers")
         assert [each["worker"] for each in reply.body["workers"]] == [f"{tenant}-worker"]
-        assert other(tenant) not in told(reply)
+        assert other(tenant) not in content(reply)
 
 
 @pytest.mark.parametrize("tenant", TENANTS)
-async def test_a_tenant_is_told_the_same_whatever_another_has(world: World, tenant: str) -> None:
+async def test_a_tenants_view_does_not_depend_on_other_tenants(world: World, tenant: str) -> None:
     caller, owned = world.callers[tenant], world.owned[tenant]
     await sampled(caller)
     before = await seen(caller, owned)
@@ -193,7 +193,7 @@ async def test_a_tenant_is_told_the_same_whatever_another_has(world: World, tena
     assert after.keys() == before.keys()
 
 
-async def test_what_is_anothers_and_what_is_not_there_are_refused_alike(world: World) -> None:
+async def test_foreign_and_missing_objects_are_rejected_alike(world: World) -> None:
     caller, foreign = world.callers["zeta"], world.owned["acme"]
     await sampled(caller)
     for path in FOR_ALL:
@@ -211,16 +211,16 @@ async def _asked(caller: Caller, path: str, owned: Owned) -> tuple[int, str]:
 
 
 def anonymous(reply: Reply, owned: Owned) -> str:
-    """A body without the names that the request had."""
+    """A body without the names from the request."""
     body: Any = reply.body
     text = body.decode() if isinstance(body, bytes) else json.dumps(lasting(body))
     for value in sorted(owned, key=len, reverse=True):
-        if len(value) > 3:  # An operation is a number, which may stand for anything.
+        if len(value) > 3:  # An operation's id is a number, which may occur anywhere.
             text = text.replace(value, "it")
     return text
 
 
-async def test_a_filter_does_not_tell_whether_another_tenant_has_such_a_thing(
+async def test_a_filter_does_not_reveal_whether_another_tenants_object_exists(
     world: World,
 ) -> None:
     caller, owned = world.callers["zeta"], world.owned["zeta"]
@@ -236,7 +236,7 @@ async def test_a_filter_does_not_tell_whether_another_tenant_has_such_a_thing(
         assert answers[0] == answers[1], path
 
 
-async def test_transaction_ids_of_others_do_not_hide_ones_own(world: World) -> None:
+async def test_foreign_transaction_ids_do_not_hide_the_callers_own(world: World) -> None:
     for tenant, count in (("zeta", 1), ("acme", 3)):
         for number in range(count):
             item = {"queue": f"{tenant}.same-{number}", "payload": 1, "transactionId": "same"}
@@ -246,11 +246,11 @@ async def test_transaction_ids_of_others_do_not_hide_ones_own(world: World) -> N
     assert (found.status, found.body["queue"]) == (200, "zeta.same-0")
 
 
-async def test_an_event_of_another_tenant_does_not_show_behind_ones_own(world: World) -> None:
+async def test_a_foreign_event_does_not_appear_after_the_callers_own(world: World) -> None:
     for tenant in TENANTS:
         replies = await pages(world.callers[tenant], f"/traces/by-name/{TRACE}", {}, 2)
         assert [len(reply.body["traces"]) for reply in replies] in ([1, 0], [1])
-        assert other(tenant) not in "".join(map(told, replies))
+        assert other(tenant) not in "".join(map(content, replies))
     both = await pages(world.admin, f"/traces/by-name/{TRACE}", {}, 3)
     assert sum(len(reply.body["traces"]) for reply in both) == len(TENANTS)
     assert world.owned["zeta"].group == GROUP

@@ -1,4 +1,4 @@
-"""Requests that need no key cost the database little, however many there are."""
+"""Requests without a key cost the database little, however many there are."""
 
 import asyncio
 import re
@@ -9,12 +9,12 @@ CALLS = re.compile(rb'^queen_db_call_seconds_count\{call="(\w+)"\} (\d+)$', re.M
 
 
 async def statements(admin: Caller, *names: str) -> int:
-    """How often the server sent these statements so far."""
+    """The number of times that the server has sent these statements."""
     found = dict(CALLS.findall((await admin.get("/metrics")).body))
     return sum(int(found.get(name.encode(), 0)) for name in names)
 
 
-async def test_probes_share_one_check_of_the_database(admin: Caller) -> None:
+async def test_probes_share_one_database_check(admin: Caller) -> None:
     before = await statements(admin, "now", "migrations")
     loop = asyncio.get_running_loop()
     began_at = loop.time()
@@ -30,7 +30,7 @@ async def test_probes_share_one_check_of_the_database(admin: Caller) -> None:
     assert await statements(admin, "now", "migrations") - before <= 2 * checks
 
 
-async def test_a_malformed_ticket_costs_no_statement(admin: Caller) -> None:
+async def test_a_malformed_ticket_causes_no_statement(admin: Caller) -> None:
     before = await statements(admin, "take_ticket")
 
     for ticket in ("x", "qt_", "qt_" + "g" * 64, "qt_" + "a" * 63, "qt_" + "a" * 65):

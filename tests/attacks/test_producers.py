@@ -1,4 +1,4 @@
-"""A tenant that uses the producer ids of another one neither takes nor blocks its sequences."""
+"""A tenant that uses another tenant's producer ids can neither use up nor block its sequences."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ async def payloads(caller: Caller, queue: str) -> list[object]:
     return [each["data"] for each in await pop(caller, queue)]
 
 
-async def test_a_sequence_of_another_tenant_hides_no_push(acme: Caller, zeta: Caller) -> None:
+async def test_another_tenants_sequence_hides_no_push(acme: Caller, zeta: Caller) -> None:
     assert (await push(acme, "acme.bills", 1, "bill 1")).status == 201
     assert (await push(zeta, "zeta.q", 2, "stolen")).status == 201
 
@@ -57,7 +57,7 @@ async def test_a_sequence_of_another_tenant_hides_no_push(acme: Caller, zeta: Ca
     assert await payloads(acme, "acme.bills") == ["bill 1", "bill 2", "bill 3"]
 
 
-async def test_a_transaction_without_pushes_takes_no_sequence_of_another_tenant(
+async def test_a_transaction_without_pushes_uses_no_sequence_of_another_tenant(
     acme: Caller, zeta: Caller
 ) -> None:
     await zeta.push("zeta.q", "mine")
@@ -74,7 +74,7 @@ async def test_a_transaction_without_pushes_takes_no_sequence_of_another_tenant(
     assert await payloads(acme, "acme.bills") == ["bill 1"]
 
 
-async def test_jobs_of_another_tenant_take_no_sequence(acme: Caller, zeta: Caller) -> None:
+async def test_jobs_of_another_tenant_use_no_sequence(acme: Caller, zeta: Caller) -> None:
     for caller, queue, sequence in ((zeta, "zeta.jobs", 7), (acme, "acme.jobs", 7)):
         jobs = [{"queue": queue, "name": "send"}]
         request = {"jobs": jobs, "producerId": "billing-1", "sequence": sequence}
@@ -111,7 +111,7 @@ async def test_another_request_under_a_used_sequence_is_rejected(acme: Caller) -
     assert await payloads(acme, "acme.bills") == ["bill 1"]
 
 
-async def test_a_repeat_is_answered_as_the_first_attempt(acme: Caller) -> None:
+async def test_a_repeat_returns_the_response_of_the_first_attempt(acme: Caller) -> None:
     await acme.post("/push", {"items": [{"queue": "acme.q", "payload": 0, "transactionId": "t"}]})
     items = [
         {"queue": "acme.q", "payload": 1, "partition": "one"},
@@ -131,7 +131,7 @@ async def test_a_repeat_is_answered_as_the_first_attempt(acme: Caller) -> None:
     assert again.body == {**first.body, "replayed": True}
 
 
-async def test_the_trace_of_an_attempt_is_no_part_of_the_request(acme: Caller) -> None:
+async def test_a_repeat_may_have_another_trace(acme: Caller) -> None:
     request = {
         "items": [{"queue": "acme.q", "payload": 1}],
         "producerId": "billing-1",
@@ -148,7 +148,7 @@ async def test_the_trace_of_an_attempt_is_no_part_of_the_request(acme: Caller) -
     assert replies[1].body == {**replies[0].body, "replayed": True}
 
 
-async def test_a_repeat_of_a_transaction_has_the_results_of_the_first(acme: Caller) -> None:
+async def test_a_repeated_transaction_returns_the_results_of_the_first(acme: Caller) -> None:
     await acme.push("acme.in", "a")
     (message,) = await pop(acme, "acme.in")
     operations = [

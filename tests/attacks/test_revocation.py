@@ -1,4 +1,4 @@
-"""A stolen key is revoked or rotated: its waiting calls and WebSockets end on every server."""
+"""If a stolen key is revoked or rotated, its long polls and WebSockets end on every server."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from tests.support.server import Reply, Server, until
 
 ROUNDS = int(os.environ.get("REVOCATION_ROUNDS", "100"))
 LATEST_SECONDS = 1.0
-"""What is promised. Tests that share a busy machine allow for that; the long form does not."""
+"""The documented limit. Tests on a busy machine allow more, but not the long form."""
 BUSY_SECONDS = 3.0
 SECRET = "a secret of more than thirty-two bytes"
 TOKENS = {
@@ -32,7 +32,7 @@ TOKENS = {
 
 
 class Ended(NamedTuple):
-    """How a waiting call or a WebSocket ended, and when."""
+    """How and when a waiting call or a WebSocket ended."""
 
     what: str
     outcome: object
@@ -51,7 +51,7 @@ async def listening(what: str, socket: aiohttp.ClientWebSocketResponse) -> Ended
 
 
 class Attack:
-    """Somebody with a stolen key, who waits in every way there is, at two servers."""
+    """A caller with a stolen key that waits on every waiting route, at two servers."""
 
     def __init__(self, servers: list[Server], key: str, queue: str, job: str, run: str) -> None:
         self.callers = [Caller(server, key) for server in servers]
@@ -76,7 +76,7 @@ class Attack:
         ticket = (await caller.post("/auth/ticket")).body["ticket"]
         url = f"{caller.server.base_url}/ws/dashboard?ticket={ticket}"
         socket = await caller.server.session.ws_connect(url)
-        # It asks for nothing that happens here: frames alone must not be what ends it.
+        # It subscribes to events that don't occur here, because a frame must not be what ends it.
         await socket.send_json({"subscribe": ["queue.depth.updated"], "queues": ["none"]})
         self.ends.append(asyncio.create_task(listening(f"socket {number}", socket)))
 
@@ -87,14 +87,14 @@ async def waiters(admin: Caller) -> int:
 
 
 async def made(admin: Caller) -> tuple[str, str, str]:
-    """A new key that reads and writes, and where: its id, its secret and a queue."""
+    """Create a key with read and write permission. Return its id, its secret and a queue."""
     reply = await admin.post("/tokens", {"name": "stolen", "role": "read-write"})
     assert reply.status == 201, reply
     return reply.body["id"], reply.body["token"], f"q{reply.body['id']}"
 
 
 async def attack(admins: list[Caller], *, is_rotated: bool) -> list[float]:
-    """One round; answers how long each waiting call and WebSocket lasted after the change."""
+    """One round. Return how long each waiting call and WebSocket lasted after the change."""
     admin, other = admins
     key_id, key, queue = await made(admin)
     await admin.post("/configure", {"queue": queue})
@@ -124,7 +124,7 @@ async def attack(admins: list[Caller], *, is_rotated: bool) -> list[float]:
     assert sockets == {"socket 0": 1008, "socket 1": 1008}
     calls = {end.what: end.outcome for end in ends if not end.what.startswith("socket")}
     assert set(calls.values()) == {(401, "unauthorized")}, calls
-    # The thief has taken nothing: it is there for whoever comes, also for a rotated key's owner.
+    # The thief took no message: any other caller gets it, also the owner of the rotated key.
     assert (await other.push(queue, "secret")).status == 201
     owner = Caller(admin.server, changed.body["token"]) if is_rotated else admin
     popped = await owner.post(f"/pop/queue/{queue}", {"consumerGroup": "a", "autoAck": True})
@@ -146,7 +146,7 @@ async def run_rounds(dsn: str, rounds: int, latest_seconds: float) -> None:
 
 
 @pytest.mark.timeout(180)
-async def test_waiting_calls_and_sockets_end_after_revoke_and_after_rotate(
+async def test_long_polls_and_websockets_end_after_revoke_and_rotate(
     dsn: str,
 ) -> None:
     await run_rounds(dsn, 5, BUSY_SECONDS)
@@ -154,7 +154,7 @@ async def test_waiting_calls_and_sockets_end_after_revoke_and_after_rotate(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
-async def test_waiting_calls_and_sockets_end_within_a_second_each_of_a_hundred_times(
+async def test_long_polls_and_websockets_end_within_a_second_in_a_hundred_rounds(
     dsn: str,
 ) -> None:
     await run_rounds(dsn, ROUNDS, LATEST_SECONDS)
@@ -166,7 +166,7 @@ async def server(dsn: str) -> AsyncIterator[Server]:
         yield server
 
 
-async def test_a_rotation_with_grace_ends_the_old_secret_with_its_grace(
+async def test_a_rotation_with_a_grace_period_ends_the_old_secret_with_it(
     dsn: str, server: Server
 ) -> None:
     admin = Caller(server, await make_key(dsn))
@@ -189,7 +189,7 @@ async def test_a_rotation_with_grace_ends_the_old_secret_with_its_grace(
     assert [each["data"] for each in (await new).body["messages"]] == ["for the owner"]
 
 
-async def test_a_token_that_expires_loses_its_waiting_pop(dsn: str, server: Server) -> None:
+async def test_an_expired_token_loses_its_long_poll(dsn: str, server: Server) -> None:
     admin = Caller(server, await make_key(dsn))
     await admin.post("/configure", {"queue": "orders"})
     ends_at = time.time() + 2
@@ -203,7 +203,7 @@ async def test_a_token_that_expires_loses_its_waiting_pop(dsn: str, server: Serv
 
 
 @pytest.mark.timeout(180)
-async def test_a_key_revoked_while_its_server_was_cut_off_gets_no_message_afterwards(
+async def test_a_key_revoked_while_its_server_is_cut_off_gets_no_message(
     dsn: str, tmp_path: Path
 ) -> None:
     async with (
@@ -216,7 +216,7 @@ async def test_a_key_revoked_while_its_server_was_cut_off_gets_no_message_afterw
             await steal_through(gate, cut_off, admin)
 
 
-async def test_a_pop_that_acknowledged_by_itself_does_not_say_that_nothing_happened(
+async def test_a_rejected_auto_ack_pop_does_not_claim_that_it_changed_nothing(
     dsn: str, tmp_path: Path
 ) -> None:
     async with (
@@ -226,7 +226,7 @@ async def test_a_pop_that_acknowledged_by_itself_does_not_say_that_nothing_happe
     ):
         admin = Caller(other, await make_key(dsn))
         reply, queue = await steal(gate, cut_off, admin, autoAck=True)
-        if reply.status == 401:  # The news of the revocation came before the message.
+        if reply.status == 401:  # The revocation arrived before the message.
             assert await gets(admin, queue, "secret")
         else:
             assert (reply.status, reply.code) == (503, "outcome_unknown")
@@ -240,7 +240,7 @@ async def steal_through(gate: Gate, cut_off: Server, admin: Caller) -> None:
 
 
 async def steal(gate: Gate, cut_off: Server, admin: Caller, **options: bool) -> tuple[Reply, str]:
-    """Wait on a server that does not hear of the revocation; its answer, and the queue."""
+    """Wait on a server that misses the revocation. Return its response, and the queue."""
     key_id, key, queue = await made(admin)
     await admin.post("/configure", {"queue": queue})
     wait = {"wait": True, "timeout": 50_000, **options}
@@ -252,9 +252,9 @@ async def steal(gate: Gate, cut_off: Server, admin: Caller, **options: bool) -> 
     assert (await admin.delete(f"/tokens/{key_id}")).status == 200
     revoked_at = time.monotonic()
     assert (await admin.push(queue, "secret")).status == 201
-    # A pop that acknowledges by itself ends with an unknown outcome if the cut met its statement.
+    # A pop with autoAck has an unknown outcome if the cut interrupted its statement.
     assert options.get("autoAck") or not stolen.done()
-    # Within this second a revoked key may still get its messages.
+    # Within this second, a revoked key may still get its messages.
     await until(lambda: has_passed(revoked_at + LATEST_SECONDS))
     gate.swallow(False)
     gate.cut()
@@ -279,6 +279,6 @@ async def is_lost(server: Server) -> bool:
 
 
 async def gets(admin: Caller, queue: str, payload: str) -> bool:
-    """What a rejected pop was given comes back at once."""
+    """The messages of a rejected pop are redelivered immediately."""
     reply = await admin.post(f"/pop/queue/{queue}", {"autoAck": True})
     return reply.status == 200 and reply.body["messages"][0]["data"] == payload

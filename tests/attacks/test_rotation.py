@@ -1,4 +1,4 @@
-"""Rotating a key gives its new secret to the caller, so the caller must hold all it may do."""
+"""A rotation returns the new secret, so the caller needs every permission of the key."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -25,7 +25,7 @@ async def rotate(caller: Caller, key: str, **body: Any) -> tuple[int, str | None
     return reply.status, reply.code
 
 
-async def test_a_key_that_may_do_more_than_the_caller_is_not_rotated(
+async def test_a_key_with_more_permissions_than_the_caller_is_not_rotated(
     dsn: str, server: Server
 ) -> None:
     ops = await make_key(dsn, name="ops")
@@ -35,7 +35,7 @@ async def test_a_key_that_may_do_more_than_the_caller_is_not_rotated(
     for role, permissions in (("write-only", None), (None, ["admin", "browse"])):
         key = await make_key(dsn, role=role, permissions=permissions)
         assert await rotate(clerk, key) == (403, "forbidden")
-    # The secret is as it was, and the log tells who tried, and with which key.
+    # The secret is unchanged, and the audit log records the caller and the key.
     owner = Caller(server, ops)
     records = (await owner.get("/audit", actor="key:clerk")).body["records"]
     assert {each["record"]["status"] for each in records} == {403}
@@ -43,14 +43,14 @@ async def test_a_key_that_may_do_more_than_the_caller_is_not_rotated(
     assert all("qk_" not in str(each["record"]["after"]) for each in records)
 
 
-async def test_a_key_that_may_do_no_more_than_the_caller_is_rotated(
+async def test_a_key_without_more_permissions_than_the_caller_is_rotated(
     dsn: str, server: Server
 ) -> None:
     clerk = await make_key(dsn, permissions=["admin", "browse"], name="clerk")
     caller = Caller(server, clerk)
     reader = await make_key(dsn, role="read-only", name="reader")
     assert (await rotate(caller, reader))[0] == 200
-    assert (await rotate(caller, clerk, graceSeconds=60))[0] == 200  # Its own.
+    assert (await rotate(caller, clerk, graceSeconds=60))[0] == 200  # The caller's own key.
     owner = Caller(server, await make_key(dsn, name="ops"))
     records = (await owner.get("/audit", actor="key:clerk")).body["records"]
     assert [each["record"]["status"] for each in records] == [200, 200]

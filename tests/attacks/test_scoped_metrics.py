@@ -1,4 +1,4 @@
-"""Metrics and live frames show a tenant its own queues and pipelines, no totals of the server."""
+"""Metrics and live frames show a tenant its own queues and pipelines, and no server totals."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,9 +16,9 @@ from tests.support.server import until
 pytestmark = pytest.mark.timeout(180)
 
 TENANTS_LABELS: Final = {"queue", "pipeline"}
-"""Labels that name something of a tenant, and decide who sees a figure."""
+"""Labels that name an object of a tenant and decide who sees the value."""
 INNER_LABELS: Final = {"group", "name"}
-"""Labels that name something inside a queue: they stand beside it only."""
+"""Labels that name something inside a queue. They occur only together with its name."""
 CLOSED_LABELS: Final = {
     *("reason", "verb", "outcome", "code", "route", "method", "status", "kind", "call", "state"),
     *("duty", "table", "version", "python"),
@@ -43,7 +43,7 @@ def test_every_label_is_classified() -> None:
 
 
 def families(text: bytes) -> set[str]:
-    """Names of metrics that have a figure."""
+    """The names of metrics with a value."""
     lines = [line for line in text.decode().splitlines() if not line.startswith("#")]
     names = {line.partition(" ")[0].partition("{")[0] for line in lines}
     suffixes = ("_bucket", "_sum", "_count")
@@ -53,7 +53,7 @@ def families(text: bytes) -> set[str]:
     }
 
 
-async def test_metrics_show_a_tenant_only_what_is_its_own(world: World) -> None:
+async def test_metrics_show_a_tenant_only_its_own_objects(world: World) -> None:
     zeta, admin = world.callers["zeta"], world.admin
 
     async def is_sampled() -> bool:
@@ -63,7 +63,7 @@ async def test_metrics_show_a_tenant_only_what_is_its_own(world: World) -> None:
 
     await until(is_sampled, seconds=60)
     whole: bytes = (await admin.get("/metrics")).body
-    assert b"acme-lake-0" in whole  # So that the tenant might be shown it.
+    assert b"acme-lake-0" in whole  # So it could leak to the tenant.
     text: bytes = (await zeta.get("/metrics")).body
     assert b'pipeline="zeta-lake-0"' in text
     assert b'queue="zeta.bills-0"' in text
@@ -75,7 +75,7 @@ async def test_metrics_show_a_tenant_only_what_is_its_own(world: World) -> None:
     assert b"acme" not in objects
 
 
-async def test_figures_as_json_are_of_ones_own_queues(world: World) -> None:
+async def test_json_metrics_cover_the_callers_queues_only(world: World) -> None:
     headers = {"Accept": "application/json"}
     zeta = await world.callers["zeta"].request("GET", "/metrics", headers=headers)
     pushed = zeta.body["messages"]["total"]
@@ -88,7 +88,7 @@ async def test_figures_as_json_are_of_ones_own_queues(world: World) -> None:
     assert whole.body["database"]["poolSize"] >= 1
 
 
-async def test_the_buffer_tells_a_tenant_no_count(world: World) -> None:
+async def test_the_buffer_status_shows_a_tenant_no_counts(world: World) -> None:
     counts = ("messages", "bytes", "oldestSeconds", "failedFiles")
     of_tenant = (await world.callers["zeta"].get("/status/buffers")).body
     assert [of_tenant[name] for name in counts] == [None] * 4
@@ -100,7 +100,7 @@ async def ticket(caller: Caller) -> str:
     return (await caller.post("/auth/ticket")).body["ticket"]
 
 
-async def test_frames_tell_a_tenant_of_its_own_queues(world: World) -> None:
+async def test_frames_show_a_tenant_its_own_queues(world: World) -> None:
     zeta, acme = world.callers["zeta"], world.callers["acme"]
     async with (
         dashboard(world.server, await ticket(zeta)) as opened,

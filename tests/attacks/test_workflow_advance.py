@@ -1,4 +1,4 @@
-"""A step of a workflow is settled only by the ack of its own message, by a caller of its queue."""
+"""A workflow step advances only with the ack of its own message, by a caller of its queue."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ async def caller(dsn: str, server: Server, queue: str, **rights: Any) -> Caller:
 
 
 async def start(acme: Caller) -> Json:
-    """The message of the only step of a workflow: a payout that waits for approval."""
+    """The message of a workflow's only step: a payout that waits for approval."""
     await acme.post("/configure", {"queue": "acme.work", "options": {"ordered": False}})
     steps = [{"queue": "acme.work", "job": "approve", "name": "approve"}]
     reply = await acme.post("/workflows", {"name": "payout", "steps": steps})
@@ -63,7 +63,7 @@ async def state(acme: Caller, message: Json) -> str:
     return reply.body["state"]
 
 
-async def test_a_token_and_an_ack_of_ones_own_settle_no_step_of_another_tenant(
+async def test_a_stolen_token_with_an_own_ack_advances_no_foreign_step(
     acme: Caller, zeta: Caller
 ) -> None:
     step = await start(acme)
@@ -78,9 +78,7 @@ async def test_a_token_and_an_ack_of_ones_own_settle_no_step_of_another_tenant(
     assert (done.status, done.body["results"][1]["advanced"]) == (200, True)
 
 
-async def test_a_forged_message_of_ones_own_settles_no_step_of_another_tenant(
-    acme: Caller, zeta: Caller
-) -> None:
+async def test_a_forged_message_advances_no_foreign_step(acme: Caller, zeta: Caller) -> None:
     step = await start(acme)
     await zeta.post("/configure", {"queue": "zeta.q", "options": {"ordered": False}})
     await zeta.push("zeta.q", step["data"])

@@ -1,5 +1,5 @@
 """
-A server with two tenants that own the same kinds of things.
+A server with two tenants that own the same kinds of objects.
 
 Every name and value of a tenant contains the tenant's name, so that a leak shows as that word.
 """
@@ -23,7 +23,7 @@ TRACE: Final = "deploy"
 """A trace name that both tenants use."""
 PUSHED: Final = 11
 BURIED: Final = 2
-"""Messages and dead letters that `populate` makes."""
+"""Messages and dead letters that `populate` creates."""
 _ENVIRONMENT: Final = {
     **KEYS,
     "QUEEN_COUNTERS_FLUSH_SECONDS": "0.2",
@@ -35,7 +35,7 @@ _ENVIRONMENT: Final = {
 
 
 class Owned(NamedTuple):
-    """Values for the parameters in paths; all name things of one tenant, or nothing at all."""
+    """Values for the parameters in paths. All name objects of one tenant, or missing objects."""
 
     queue: str
     jobs: str
@@ -71,11 +71,11 @@ NOTHING: Final = Owned(
     pipeline="nobody-lake",
     operation="99999999",
 )
-"""Names of which there is nothing."""
+"""Names without objects."""
 
 
 class World(NamedTuple):
-    """The server, its administrator, and what each tenant has."""
+    """The server, its administrator, and the objects of each tenant."""
 
     server: Server
     store: Store
@@ -91,7 +91,7 @@ def scopes_of(tenant: str) -> list[dict[str, str]]:
 
 @asynccontextmanager
 async def two_tenants(dsn: str) -> AsyncGenerator[World]:
-    """Start a server and fill it with things of both tenants."""
+    """Start a server and fill it with objects of both tenants."""
     store = await Store.open(dsn, connecting=Connecting(connections=1))
     try:
         for tenant in TENANTS:  # The server samples pipelines when it starts, then every minute.
@@ -115,7 +115,7 @@ async def two_tenants(dsn: str) -> AsyncGenerator[World]:
 
 
 async def populate(store: Store, caller: Caller, tenant: str, *, number: int) -> Owned:
-    """Make some of everything; again with another number makes more of it."""
+    """Create some of everything. Another number creates more."""
     queue, jobs = f"{tenant}.bills-{number}", f"{tenant}.jobs-{number}"
     for name, namespace, task in (
         (queue, "hr", "layoffs"),
@@ -155,7 +155,7 @@ async def populate(store: Store, caller: Caller, tenant: str, *, number: int) ->
 
 
 async def _deliver(caller: Caller, tenant: str, queue: str, prefix: str) -> Json:
-    """Messages that wait, one that is leased, and two dead letters; the first of all."""
+    """Create waiting messages, a leased one and two dead letters. Return the first message."""
     items = [
         {
             "queue": queue,
@@ -179,7 +179,7 @@ async def _deliver(caller: Caller, tenant: str, queue: str, prefix: str) -> Json
 
 
 async def _work(caller: Caller, tenant: str, jobs: str, number: int) -> str:
-    """Jobs, two schedules, two workflows with a fan-out, and a worker; the id of a job."""
+    """Create jobs, two schedules, two workflows with a fan-out, and a worker. Return a job's id."""
     added = [
         await _ok(caller.post("/jobs", {"queue": jobs, "name": f"{tenant}-job", "data": tenant}))
         for _ in range(2)
@@ -203,7 +203,7 @@ async def _work(caller: Caller, tenant: str, jobs: str, number: int) -> str:
 
 
 async def report(caller: Caller, tenant: str, jobs: str) -> None:
-    """A worker says that it lives; the server lists it for some seconds."""
+    """Report a worker. The server lists it for some seconds."""
     told = {"worker": f"{tenant}-worker", "queues": [jobs], "jobs": []}
     await _ok(caller.post("/jobs/renew", {"leaseIds": [], "jobs": [], "report": told}))
 
