@@ -1,4 +1,4 @@
-"""Runs `queen …` against one server, as a person or a script would."""
+"""Run `queen …` against one server, as a user or a script would."""
 
 import asyncio
 import os
@@ -40,7 +40,8 @@ class Shell:
     async def started(
         self, *arguments: str, **environment: str
     ) -> AsyncGenerator[asyncio.subprocess.Process]:
-        """Run one command until the block ends."""
+        """A command that runs until the block ends. An empty variable is unset."""
+        told = {**self.environment, **environment}
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",

@@ -1,4 +1,4 @@
-"""A real terminal of 80 columns for one command, by tmux: what a person would see."""
+"""A real terminal of 80 columns for one command, with tmux."""
 
 import shlex
 import subprocess
@@ -23,7 +23,7 @@ class Terminal:
 
     def __init__(self, *arguments: str, environment: Mapping[str, str]) -> None:
         self._socket = f"queen-test-{uuid4().hex}"
-        # The shell goes on after the command, so that its last words can be read.
+        # The shell continues after the command, so that its last output can be read.
         words = shlex.join([sys.executable, "-m", "queen", *arguments])
         self._command = f"{words}; echo ended with $?; exec sleep 60"
         self._environment = {**environment, "TERM": "screen-256color", "LANG": "C.UTF-8"}
@@ -42,17 +42,17 @@ class Terminal:
         self._tmux("kill-server")
 
     def screen(self, *, with_history: bool = False) -> str:
-        """What is seen now."""
+        """The current content of the screen."""
         return self._tmux("capture-pane", "-p", *(("-S", "-100") if with_history else ()))
 
     def press(self, *keys: str) -> None:
-        """Names as tmux has them: Enter, Escape, Up; or characters."""
+        """Keys by tmux name, such as Enter, Escape and Up, or characters."""
         self._tmux("send-keys", *keys)
 
     def until(self, condition: Callable[[str], bool], *, seconds: float = 20) -> str:
         """Wait for a screen, for a bounded time, and return it.
 
-        It has to look the same twice: one look may fall between two lines that are drawn.
+        The screen must be the same twice, because a capture may fall between two lines being drawn.
         """
         deadline = time.monotonic() + seconds
         before, screen = "", self.screen()

@@ -1,4 +1,4 @@
-"""`queen backup-check`: a backup that was never restored is none."""
+"""`queen backup-check`: check a database before a backup and after a restore."""
 
 import asyncio
 import subprocess
@@ -25,7 +25,7 @@ def statuses(ended: Ended) -> dict[str, str]:
 
 
 async def copied(dsn: str, server: PostgresServer) -> str:
-    """The database as a dump brings it to another server."""
+    """The database after a dump and a restore into another server."""
     target = await asyncio.to_thread(server.create_database, f"copy_{uuid4().hex}")
     dump = [str(bindir() / "pg_dump"), "--no-owner", dsn]
     text = await asyncio.to_thread(subprocess.check_output, dump)
@@ -36,12 +36,12 @@ async def copied(dsn: str, server: PostgresServer) -> str:
 
 @pytest.fixture
 def elsewhere() -> Iterator[Postgres]:
-    """Another server, which has seen few transactions."""
+    """Another server, which has run few transactions."""
     with Postgres() as postgres:
         yield postgres
 
 
-async def test_a_dump_in_another_server_is_whole_after_its_repair(
+async def test_a_dump_in_another_server_is_complete_after_repair(
     dsn: str, shell: Shell, elsewhere: Postgres
 ) -> None:
     async with await Engine.open(dsn) as engine:
@@ -49,7 +49,7 @@ async def test_a_dump_in_another_server_is_whole_after_its_repair(
             await push(engine, "orders", number)
         held = await pop_one(engine, "orders", batch=2)
     connection = await asyncpg.connect(dsn)
-    # As if it had served for years.
+    # As if it had run for years.
     await connection.execute(
         "update queen.segments set xid = (xid::text::bigint + 9000000)::text::xid8"
     )
@@ -101,7 +101,7 @@ async def test_damage_is_found(dsn: str, shell: Shell) -> None:
     }
 
 
-async def test_a_key_that_is_not_here_is_missed(dsn: str, shell: Shell) -> None:
+async def test_a_missing_encryption_key_is_reported(dsn: str, shell: Shell) -> None:
     async with await Engine.open(dsn, settings=Settings(encryption_key=KEY)) as engine:
         await engine.queues.configure("orders", {"encrypted": True})
         await push(engine, "orders", 1)
@@ -114,7 +114,7 @@ async def test_a_key_that_is_not_here_is_missed(dsn: str, shell: Shell) -> None:
     assert with_key.code == 0
 
 
-async def test_a_server_without_archiving_is_warned_of(dsn: str, shell: Shell) -> None:
+async def test_a_server_without_archiving_causes_a_warning(dsn: str, shell: Shell) -> None:
     ended = await shell.run("backup-check", "--dsn", dsn, "-o", "json")
     assert ended.code == 1
     assert "archiving" in statuses(ended)
@@ -150,7 +150,7 @@ _WELL = {
     ],
     ids=str,
 )
-def test_what_a_restore_needs_is_looked_for(
+def test_the_requirements_of_a_restore_are_checked(
     changed: dict[str, object], status: dict[str, str]
 ) -> None:
     found = backup_findings.archiving({**_WELL, **changed})

@@ -1,4 +1,4 @@
-"""`queen bench`, looked at in a real terminal."""
+"""`queen bench` in a real terminal."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from tests.cli.terminal import WIDTH, Terminal
 from tests.support.server import Server
 
 
-async def test_a_person_sees_progress_and_a_table(server: Server, shell: Shell) -> None:
+async def test_a_terminal_shows_progress_and_a_table(server: Server, shell: Shell) -> None:
     del server
 
     def use() -> None:
@@ -37,7 +37,7 @@ async def test_a_person_sees_progress_and_a_table(server: Server, shell: Shell) 
     await asyncio.to_thread(use)
 
 
-async def test_a_program_gets_json_and_the_queue_is_gone(shell: Shell) -> None:
+async def test_a_program_gets_json_and_the_queue_is_deleted(shell: Shell) -> None:
     ended = await shell.run(
         "bench", "--rate", "0", "--seconds", "30", "--count", "500", "-o", "json"
     )
@@ -59,8 +59,8 @@ async def _is_pushed_to(server: Server) -> bool:
     return bool((await server.get("/messages", queue=queues[0]["name"])).body["messages"])
 
 
-async def test_a_stall_of_the_server_is_in_the_latencies(server: Server, shell: Shell) -> None:
-    """Corrected: what was scheduled while the server stood still waited, though nobody sent it."""
+async def test_a_stall_of_the_server_shows_in_the_latencies(server: Server, shell: Shell) -> None:
+    """Corrected latencies include messages that were due during the stall but not sent."""
     told = ("bench", "--rate", "100", "--seconds", "3", "--batch", "1", "--producers", "1")
     async with shell.started(*told, "--consumers", "1", "-o", "json") as process:
         async with asyncio.timeout(20):
@@ -72,7 +72,7 @@ async def test_a_stall_of_the_server_is_in_the_latencies(server: Server, shell: 
         out, _ = await process.communicate()
     found = json.loads(out)
     assert found["isCorrected"]
-    # One push of three hundred met the stall; a third of them were scheduled inside it.
+    # One of three hundred pushes met the stall, and a third of them were scheduled inside it.
     assert found["pushMillis"]["max"] > 900
     assert found["pushMillis"]["p95"] > 300
     assert found["lost"] == 0
@@ -85,7 +85,9 @@ def test_quantiles_are_measured_latencies() -> None:
     assert (found.p50, found.p99, found.p999, found.max) == (501, 991, 1000, 1000)
 
 
-async def test_an_unreachable_server_is_a_sentence(shell: Shell, server: Server) -> None:
+async def test_an_unreachable_server_is_reported_in_one_sentence(
+    shell: Shell, server: Server
+) -> None:
     server.kill()
     ended = await shell.run("bench")
     assert (ended.code, ended.out) == (5, "")
@@ -93,5 +95,5 @@ async def test_an_unreachable_server_is_a_sentence(shell: Shell, server: Server)
 
 
 @pytest.mark.parametrize("option", [["--size", "5"], ["--seconds", "0"], ["--rate", "-1"]])
-async def test_a_load_that_makes_no_sense_is_refused(shell: Shell, option: list[str]) -> None:
+async def test_an_invalid_load_is_rejected(shell: Shell, option: list[str]) -> None:
     assert (await shell.run("bench", *option)).code == 2

@@ -1,4 +1,4 @@
-"""Commands that speak to a server, as a person or a script runs them."""
+"""Commands against a server, as a user or a script runs them."""
 
 import json
 
@@ -23,7 +23,7 @@ async def test_push_pop_and_ack(shell: Shell) -> None:
     assert (empty.code, empty.out) == (6, "")
 
 
-async def test_lines_of_stdin_are_messages(shell: Shell) -> None:
+async def test_each_line_of_stdin_is_a_message(shell: Shell) -> None:
     await shell.run("push", "orders", "-", given='{"n": 1}\n{"n": 2}\n')
 
     peeked = await shell.run("peek", "orders", "-o", "jsonl")
@@ -69,7 +69,7 @@ async def test_dead_letters_are_listed_and_redriven(shell: Shell, server: Server
     assert (again["id"], again["attempt"]) == (message["id"], 1)
 
 
-async def test_a_group_is_moved(shell: Shell) -> None:
+async def test_a_group_seeks(shell: Shell) -> None:
     await shell.run("push", "orders", "1")
     await shell.run("pop", "orders", "-g", "billing", "--ack")
     listed = await shell.run("group", "ls", "--queue", "orders", "-o", "json")
@@ -81,7 +81,7 @@ async def test_a_group_is_moved(shell: Shell) -> None:
     assert len((await shell.run("pop", "orders", "-g", "billing", "-o", "json")).json) == 1
 
 
-async def test_purging_asks_first_and_says_what_it_did(shell: Shell) -> None:
+async def test_purge_asks_first_and_reports_its_result(shell: Shell) -> None:
     await shell.run("push", "orders", "-", given="1\n2\n")
     dry = await shell.run("queue", "purge", "orders", "--all", "--dry-run")
     assert dry.said == "would delete 2 messages of orders\n"

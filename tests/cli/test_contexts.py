@@ -1,4 +1,4 @@
-"""`queen context`: which server a command speaks to, and who may read its key."""
+"""`queen context`: which server a command uses, and who can read its key."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.support.callers import KEYS
 from tests.support.server import Server
 
 
-async def test_flag_goes_before_environment_before_context_before_default(
+async def test_flags_override_environment_override_context_override_default(
     shell: Shell, server: Server
 ) -> None:
     nowhere = "http://127.0.0.1:1"
@@ -32,7 +32,7 @@ async def test_flag_goes_before_environment_before_context_before_default(
     assert await code("health") == 2
 
 
-async def test_contexts_are_added_listed_used_and_forgotten(shell: Shell, tmp_path: Path) -> None:
+async def test_contexts_are_added_listed_used_and_removed(shell: Shell, tmp_path: Path) -> None:
     added = await shell.run("context", "add", "a", "--server", "http://a:1,http://b:1/")
     assert added.said == "a is http://a:1,http://b:1/, and current\n"
     given = await shell.run(
@@ -59,14 +59,14 @@ async def test_contexts_are_added_listed_used_and_forgotten(shell: Shell, tmp_pa
     assert (left["name"], left["current"]) == ("b", False)
 
 
-async def test_a_key_is_not_taken_from_the_command_line(shell: Shell, tmp_path: Path) -> None:
+async def test_a_key_is_not_accepted_on_the_command_line(shell: Shell, tmp_path: Path) -> None:
     ended = await shell.run("context", "add", "a", "--server", "http://a", "--token", "qk_secret")
     assert ended.code == 2
     assert "other users can read a command line" in ended.said
     assert not (tmp_path / "queen").exists()
 
 
-async def test_the_key_of_a_context_goes_to_its_server_alone(
+async def test_a_contexts_key_is_sent_only_to_its_server(
     dsn: str, shell: Shell, tmp_path: Path
 ) -> None:
     key = (await queen("token", "create", "ops", "--role", "admin", dsn=dsn)).out.strip()
@@ -76,19 +76,19 @@ async def test_the_key_of_a_context_goes_to_its_server_alone(
         add = ("context", "add", "prod", "--server", locked.base_url, "--token", f"@{file}")
         assert (await shell.run(*add)).code == 0
         assert (await shell.run("queue", "ls", QUEEN_BASE_URL="")).code == 0
-        # Named by hand it is another server, for all we know.
+        # A URL from the command line may be another server.
         assert (await shell.run("queue", "ls", QUEEN_BASE_URL=locked.base_url)).code == 4
         told = {"QUEEN_BASE_URL": locked.base_url, "QUEEN_TOKEN": key}
         assert (await shell.run("queue", "ls", **told)).code == 0
 
 
-async def test_a_file_that_others_can_read_is_complained_of(shell: Shell, tmp_path: Path) -> None:
+async def test_a_file_that_others_can_read_causes_a_warning(shell: Shell, tmp_path: Path) -> None:
     await shell.run("context", "add", "a", "--server", "http://a")
     (tmp_path / "queen" / "contexts.json").chmod(0o644)
     assert "chmod 600" in (await shell.run("context", "ls")).err
 
 
-async def test_a_file_that_is_broken_is_one_sentence(shell: Shell, tmp_path: Path) -> None:
+async def test_a_broken_file_is_reported_in_one_sentence(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "queen").mkdir()
     (tmp_path / "queen" / "contexts.json").write_text("{")
     (tmp_path / "queen" / "contexts.json").chmod(0o600)
@@ -97,13 +97,13 @@ async def test_a_file_that_is_broken_is_one_sentence(shell: Shell, tmp_path: Pat
     assert len(ended.err.splitlines()) == 1
 
 
-async def test_a_request_has_the_time_that_was_given(shell: Shell) -> None:
+async def test_a_request_uses_the_given_timeout(shell: Shell) -> None:
     assert (await shell.run("--timeout", "nonsense", "queue", "ls")).code == 2
     assert (await shell.run("--timeout", "10s", "queue", "ls")).code == 0
     assert (await shell.run("--timeout", "1ms", "queue", "ls")).code in (5, 6)
 
 
-async def test_quiet_leaves_data_alone(shell: Shell) -> None:
+async def test_quiet_still_prints_data(shell: Shell) -> None:
     await shell.run("-q", "push", "orders", "1")
     ended = await shell.run("-q", "queue", "pause", "orders")
     assert (ended.out, ended.err) == ("", "")

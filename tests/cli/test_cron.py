@@ -3,7 +3,7 @@
 from tests.cli.shell import Shell
 
 
-async def test_a_schedule_is_made_listed_paused_run_and_deleted(shell: Shell) -> None:
+async def test_a_schedule_is_created_listed_paused_run_and_deleted(shell: Shell) -> None:
     made = await shell.run(
         *("cron", "add", "nightly", "reports", "0 8 * * 1-5", '{"kind": "daily"}'),
         *("--tz", "Europe/Rome", "--missed", "all", "--header", "a=b", "--ttl", "2h", "-o", "json"),
@@ -33,7 +33,7 @@ async def test_a_schedule_is_made_listed_paused_run_and_deleted(shell: Shell) ->
     assert (await shell.run("cron", "show", "nightly")).code == 3
 
 
-async def test_what_is_no_schedule_is_told_apart(shell: Shell) -> None:
+async def test_an_invalid_schedule_is_a_usage_error(shell: Shell) -> None:
     for arguments in (
         ("cron", "add", "x", "reports", "never"),
         ("cron", "add", "x", "reports", "* * * * *", "{"),

@@ -1,4 +1,4 @@
-"""Which database a command uses, and that its password need not be on the command line."""
+"""Which database a command uses, and how to keep its password off the command line."""
 
 from pathlib import Path
 from uuid import uuid4
@@ -29,7 +29,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-async def test_a_password_on_the_command_line_is_warned_of_and_a_file_is_not(
+async def test_a_password_on_the_command_line_causes_a_warning_and_a_file_does_not(
     dsn: str, shell: Shell, tmp_path: Path, command: str
 ) -> None:
     words = COMMANDS[command]
@@ -48,7 +48,7 @@ async def test_a_password_on_the_command_line_is_warned_of_and_a_file_is_not(
     assert PASSWORD not in by_file.err + by_file.out + by_argument.err + by_argument.out
 
 
-def test_every_command_that_takes_a_dsn_takes_it_from_a_file_too() -> None:
+def test_every_command_with_a_dsn_accepts_a_file() -> None:
     options = {
         " ".join(name): {word for each in command.params for word in each.opts}
         for name, command in ALL.items()
@@ -58,7 +58,7 @@ def test_every_command_that_takes_a_dsn_takes_it_from_a_file_too() -> None:
     assert with_dsn == {name for name, words in options.items() if "--dsn-file" in words}
 
 
-async def test_stdin_is_a_file_too(dsn: str, shell: Shell) -> None:
+async def test_stdin_works_as_a_file(dsn: str, shell: Shell) -> None:
     ended = await shell.run("backup-check", "--dsn-file", "-", given=with_password(dsn))
     assert ended.code in (0, 1)
     empty = await shell.run("backup-check", "--dsn-file", "-")
@@ -69,19 +69,17 @@ async def test_stdin_is_a_file_too(dsn: str, shell: Shell) -> None:
     assert (missing.code, "cannot read no-such-file" in missing.err) == (1, True)
 
 
-async def test_a_dsn_without_a_password_is_not_warned_of(dsn: str, shell: Shell) -> None:
+async def test_a_dsn_without_a_password_causes_no_warning(dsn: str, shell: Shell) -> None:
     ended = await shell.run("doctor", "--dsn", dsn, QUEEN_BASE_URL="")
     assert "warning: other users" not in ended.err
 
 
-async def test_the_tls_settings_hold_for_a_dsn_of_the_command_line_too(
-    dsn: str, shell: Shell
-) -> None:
+async def test_tls_settings_apply_to_a_dsn_on_the_command_line(dsn: str, shell: Shell) -> None:
     ended = await shell.run("doctor", "--dsn", dsn, PG_SSLMODE="none", QUEEN_BASE_URL="")
     assert (ended.code, "PG_SSLMODE" in ended.err) == (1, True)
 
 
-async def test_doctor_warns_of_a_superuser(dsn: str, shell: Shell) -> None:
+async def test_doctor_warns_about_a_superuser(dsn: str, shell: Shell) -> None:
     await make_roles(dsn)
     ended = await shell.run("doctor", "--dsn", dsn, "-o", "json", QUEEN_BASE_URL="")
     found = {each["check"]: each["status"] for each in ended.json}
@@ -100,7 +98,7 @@ async def test_doctor_warns_of_a_superuser(dsn: str, shell: Shell) -> None:
         (["127.0.0.1", "10.0.0.7"], "prefer", WARNING),
     ],
 )
-def test_doctor_warns_of_connections_that_others_could_read(
+def test_doctor_warns_about_unencrypted_connections(
     hosts: list[str], mode: str, status: str
 ) -> None:
     assert findings.encryption(hosts, mode).status == status

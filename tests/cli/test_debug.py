@@ -1,4 +1,4 @@
-"""`queen debug bundle`: enough to help by, and no secret and no payload in it."""
+"""`queen debug bundle`: diagnostics without secrets and payloads."""
 
 import json
 import tarfile
@@ -27,7 +27,7 @@ def texts_of(path: Path) -> dict[str, str]:
 
 
 async def scatter(caller: Caller, dsn: str) -> None:
-    """Put the canary wherever a user may put something."""
+    """Put the canary into every place that users can fill."""
     item = {"queue": "orders", "payload": CANARY, "headers": {"h": CANARY}}
     await caller.post("/configure", {"queue": "orders", "options": {"schema": {"const": CANARY}}})
     await caller.post("/push", {"items": [item]})
@@ -46,7 +46,7 @@ async def scatter(caller: Caller, dsn: str) -> None:
     await connection.close()
 
 
-async def test_no_secret_and_no_payload_is_in_it(dsn: str, tmp_path: Path) -> None:
+async def test_the_bundle_contains_no_secret_and_no_payload(dsn: str, tmp_path: Path) -> None:
     secrets = {"QUEEN_ENCRYPTION_KEY": KEY, "JWT_SECRET": f"{CANARY}-jwt-{'x' * 32}"}
     token = await make_key(dsn)
     async with Server(dsn, {**KEYS, **secrets}) as server:
@@ -69,13 +69,13 @@ async def test_no_secret_and_no_payload_is_in_it(dsn: str, tmp_path: Path) -> No
         for secret in (CANARY, KEY, token, token.rpartition("_")[2], dsn):
             assert secret not in text, (name, secret)
     assert CANARY not in logged
-    # And yet it says something.
+    # It still contains useful data.
     assert "orders" in found["server/queues.json"]
     assert "nightly" in found["server/schedules.json"]
     assert all("unknown" not in json.loads(t) for n, t in found.items() if n.endswith(".json"))
 
 
-async def test_what_cannot_be_reached_is_told_in_its_place(shell: Shell, tmp_path: Path) -> None:
+async def test_unreachable_parts_are_reported_in_their_place(shell: Shell, tmp_path: Path) -> None:
     path = tmp_path / "bundle.tar.gz"
     nowhere = "http://127.0.0.1:9"
     ended = await shell.run("debug", "bundle", "-f", str(path), QUEEN_BASE_URL=nowhere)
@@ -101,7 +101,7 @@ async def test_what_cannot_be_reached_is_told_in_its_place(shell: Shell, tmp_pat
         ("orders has 3 messages", "orders has 3 messages"),
     ],
 )
-def test_secrets_are_known_by_heart_and_by_shape(text: str, shown: str) -> None:
+def test_secrets_are_masked_by_value_and_by_shape(text: str, shown: str) -> None:
     environ = {
         "QUEEN_ENCRYPTION_KEYS": "k1:0123abcd4567,k2:76543210",
         "DATABASE_URL": "postgresql://queen:sw%2Ford@db/queen",

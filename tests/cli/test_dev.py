@@ -1,4 +1,4 @@
-"""`queen dev`: from nothing to a first message."""
+"""`queen dev`: start a server and send the first message."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 
 async def started(*arguments: str) -> tuple[asyncio.subprocess.Process, str]:
-    """The process, and the URL that it said once it was ready."""
+    """The process, and the URL that it prints when it is ready."""
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -56,7 +56,7 @@ async def stopped(process: asyncio.subprocess.Process) -> int:
     return process.returncode
 
 
-async def test_one_command_is_ready_in_seconds_and_takes_a_message() -> None:
+async def test_one_command_is_ready_in_seconds_and_accepts_a_message() -> None:
     began = time.monotonic()
     process, url = await started("--ephemeral")
     seconds = time.monotonic() - began
@@ -69,10 +69,10 @@ async def test_one_command_is_ready_in_seconds_and_takes_a_message() -> None:
         code = await stopped(process)
 
     assert code == 0
-    assert seconds < 30  # On a busy machine; alone it takes about three.
+    assert seconds < 30  # The bound is for a busy machine. Otherwise it takes about three.
 
 
-async def test_what_it_prints_can_be_pasted_and_run() -> None:
+async def test_the_printed_examples_run() -> None:
     process, url = await started("--ephemeral")
     assert process.stderr is not None
     said = ""
@@ -104,7 +104,9 @@ async def test_what_it_prints_can_be_pasted_and_run() -> None:
 
 
 @pytest.mark.parametrize("sign", ["PG_VERSION", "postmaster.pid"])
-async def test_a_signal_during_the_start_leaves_nothing_behind(folder: Path, sign: str) -> None:
+async def test_a_signal_during_the_start_leaves_no_process_or_file_behind(
+    folder: Path, sign: str
+) -> None:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "queen", "dev", "--ephemeral", "--port", "0"),
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "TMPDIR": str(folder)},
@@ -129,7 +131,7 @@ async def _there(folder: Path, name: str) -> bool:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Open to the account that PostgreSQL runs as when this is root's; pytest's folders are not."""
+    """A directory that PostgreSQL's account can read if this runs as root. Pytest's are closed."""
     path = Path(tempfile.mkdtemp(prefix="queen-test-"))
     path.chmod(0o777)
     yield path
@@ -179,7 +181,9 @@ async def test_a_busy_port_is_explained(unused_tcp_port: int) -> None:
 
 
 @pytest.mark.parametrize("variable", [{"QUEEN_MAX_BDY_BYTES": "1"}, {"NUM_WORKERS": "many"}])
-async def test_a_wrong_setting_stops_the_start_with_one_sentence(variable: dict[str, str]) -> None:
+async def test_an_invalid_setting_stops_the_start_with_one_sentence(
+    variable: dict[str, str],
+) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -204,7 +208,7 @@ async def _is_traffic(queen: Queen) -> bool:
     return bool(settled)
 
 
-async def test_a_demo_has_traffic_and_ends_at_once() -> None:
+async def test_a_demo_has_traffic_and_stops_quickly() -> None:
     process, url = await started("--ephemeral", "--demo")
     try:
         async with Queen(url) as queen:

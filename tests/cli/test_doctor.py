@@ -1,4 +1,4 @@
-"""`queen doctor` and `queen health`: what hurts, and an exit code for machines."""
+"""`queen doctor` and `queen health`: findings with advice, and exit codes for scripts."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ def _by_check(ended: Ended) -> dict[str, dict[str, str]]:
     return {each["check"]: each for each in ended.json}
 
 
-async def test_a_server_that_is_well(shell: Shell) -> None:
+async def test_a_healthy_server_has_no_findings(shell: Shell) -> None:
     ended = await shell.run("doctor", "-o", "json")
 
     assert (ended.code, ended.err) == (0, "9 ok\n")
@@ -32,7 +32,9 @@ async def test_a_server_that_is_well(shell: Shell) -> None:
     assert "clock of the server" in found
 
 
-async def test_a_database_that_is_well(dsn: str, postgres: Database, shell: Shell) -> None:
+async def test_a_healthy_database_has_no_findings(
+    dsn: str, postgres: Database, shell: Shell
+) -> None:
     await make_roles(dsn)
     user = f"user_{uuid4().hex[:12]}"
     postgres.execute(f"create role {user} login in role queen_app")
@@ -49,13 +51,13 @@ async def test_a_database_that_is_well(dsn: str, postgres: Database, shell: Shel
 
 @pytest.fixture(scope="module")
 def hurt() -> Iterator[Database]:
-    """A server that somebody has set up badly."""
+    """A server with bad settings."""
     told = {"autovacuum": "off", "max_wal_size": "64MB", "shared_buffers": "16MB"}
     with Postgres(told) as postgres:
         yield postgres
 
 
-async def test_settings_that_hurt_are_named_with_advice(hurt: Database, shell: Shell) -> None:
+async def test_bad_settings_are_reported_with_advice(hurt: Database, shell: Shell) -> None:
     dsn = hurt.create_database(f"test_{uuid4().hex}")
 
     ended = await shell.run("doctor", "--dsn", dsn, "-o", "json", QUEEN_BASE_URL="")
@@ -85,14 +87,16 @@ async def test_settings_that_hurt_are_named_with_advice(hurt: Database, shell: S
             pass
 
 
-async def test_a_database_that_would_lose_messages_is_critical(shell: Shell) -> None:
+async def test_a_database_that_may_lose_messages_is_critical(shell: Shell) -> None:
     with Postgres({"fsync": "off"}) as postgres:
         ended = await shell.run("doctor", "--dsn", postgres.dsn(), QUEEN_BASE_URL="")
     assert ended.code == 2
     assert "fsync" in ended.out
 
 
-async def test_what_is_away_is_critical(shell: Shell, server: Server, postgres: Database) -> None:
+async def test_an_unavailable_server_or_database_is_critical(
+    shell: Shell, server: Server, postgres: Database
+) -> None:
     gone = await shell.run("doctor", "--dsn", postgres.dsn("none"), "-o", "json", QUEEN_BASE_URL="")
     assert (gone.code, gone.json[0]["check"]) == (2, "database")
     server.kill()
@@ -100,14 +104,14 @@ async def test_what_is_away_is_critical(shell: Shell, server: Server, postgres: 
     assert (gone.code, gone.json[0]["check"]) == (2, "server")
 
 
-async def test_without_a_key_little_is_told(dsn: str, shell: Shell) -> None:
+async def test_without_a_key_the_report_is_limited(dsn: str, shell: Shell) -> None:
     async with Server(dsn, KEYS) as server:
         ended = await shell.run("doctor", "-o", "json", QUEEN_BASE_URL=server.base_url)
     assert ended.code == 2
     assert ended.json[0]["status"] == CRITICAL
 
 
-def test_figures_become_findings() -> None:
+def test_statistics_become_findings() -> None:
     table = {"name": "consumers", "live_rows": 10, "dead_rows": 200_000, "total_bytes": 1}
     assert [each.status for each in findings.tables([table])] == [WARNING]
     assert findings.tables([{**table, "dead_rows": 20_000_000}])[0].status == CRITICAL
@@ -155,7 +159,7 @@ async def test_health_waits_for_a_server_that_starts(shell: Shell, server: Serve
     assert b"healthy" in out
 
 
-async def test_health_tells_a_lost_database_by_its_code(shell: Shell) -> None:
+async def test_health_reports_a_lost_database_by_its_exit_code(shell: Shell) -> None:
     with Postgres() as postgres:
         dsn = postgres.create_database("queen")
         await migrate(dsn)
@@ -177,7 +181,7 @@ async def test_settings_of_this_environment_are_shown(shell: Shell) -> None:
     assert os.environ.get("PORT") is None
 
 
-async def test_errors_are_listed_and_a_slip_is_met_with_a_hint(shell: Shell) -> None:
+async def test_errors_are_listed_and_a_typo_gets_a_hint(shell: Shell) -> None:
     codes = (await shell.run("errors", "-o", "name")).lines
     assert "lease_lost" in codes
     assert codes == sorted(codes)
@@ -187,7 +191,7 @@ async def test_errors_are_listed_and_a_slip_is_met_with_a_hint(shell: Shell) -> 
     assert (await shell.run("errors", "lease_lost", "-o", "json")).json["status"] == 409
 
 
-def test_a_table_that_takes_much_more_than_its_rows_need_is_bloated() -> None:
+def test_a_table_much_larger_than_its_rows_is_bloated() -> None:
     mib = 2**20
     rows = [
         {"name": "segments", "heap_bytes": 500 * mib, "needed_bytes": 400.0 * mib},
@@ -203,7 +207,7 @@ def test_a_table_that_takes_much_more_than_its_rows_need_is_bloated() -> None:
     assert [each.status for each in findings.bloat(rows[:1])] == [OK]
 
 
-def test_an_index_that_is_broken_or_mostly_room_is_named() -> None:
+def test_a_broken_or_mostly_empty_index_is_reported() -> None:
     mib = 2**20
     rows = [
         {"name": "good", "bytes": 300 * mib, "rows": 10_000_000, "is_valid": True},
@@ -218,7 +222,7 @@ def test_an_index_that_is_broken_or_mostly_room_is_named() -> None:
     assert found["roomy"].advice == "REINDEX INDEX CONCURRENTLY queen.roomy"
 
 
-async def test_a_table_without_its_vacuum_settings_is_named(
+async def test_a_table_without_its_vacuum_settings_is_reported(
     dsn: str, shell: Shell, postgres: Database
 ) -> None:
     name = urlsplit(dsn).path[1:]

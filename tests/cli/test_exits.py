@@ -1,4 +1,4 @@
-"""What a command's exit code says, and that no trouble is a traceback."""
+"""Exit codes of commands, and errors without tracebacks."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ _SLIPS = [
 ]
 
 
-async def test_a_slip_of_the_command_line_exits_with_2(shell: Shell) -> None:
+async def test_a_usage_error_exits_with_2(shell: Shell) -> None:
     for slip in _SLIPS:
         ended = await shell.run(*slip)
         assert ended.code == 2, (slip, ended)
@@ -36,7 +36,7 @@ async def test_a_slip_of_the_command_line_exits_with_2(shell: Shell) -> None:
         assert len(ended.err.splitlines()) == 1, (slip, ended)
 
 
-async def test_a_question_may_be_declined_or_interrupted(shell: Shell) -> None:
+async def test_a_question_can_be_declined_or_interrupted(shell: Shell) -> None:
     await shell.run("push", "orders", "1")
 
     def use(key: str, last: str) -> None:
@@ -55,7 +55,7 @@ async def test_a_question_may_be_declined_or_interrupted(shell: Shell) -> None:
 
 @pytest.fixture
 async def elsewhere() -> AsyncIterator[str]:
-    """The URL of a server that is not Queen: a page for all that is asked."""
+    """The URL of a server that is not Queen and returns the same page for every path."""
     page = b"<html>welcome</html>"
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -70,7 +70,9 @@ async def elsewhere() -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-async def test_a_server_that_is_not_queen_is_one_sentence(shell: Shell, elsewhere: str) -> None:
+async def test_a_server_that_is_not_queen_is_reported_in_one_sentence(
+    shell: Shell, elsewhere: str
+) -> None:
     async def run(*arguments: str) -> Ended:
         return await shell.run(*arguments, QUEEN_BASE_URL=elsewhere)
 
@@ -91,6 +93,6 @@ async def test_a_server_that_is_not_queen_is_one_sentence(shell: Shell, elsewher
     assert (await run("health")).code == 2
 
 
-def test_a_transport_that_fails_is_a_server_out_of_reach() -> None:
+def test_a_transport_error_is_an_unreachable_server() -> None:
     assert exit_code(errors.TransportError("no Queen there")) == 5
     assert exit_code(errors.OutcomeUnknown("no Queen there")) == 1

@@ -1,4 +1,4 @@
-"""`queen generate`: files that other tools read, made of what this release serves."""
+"""`queen generate`: files for other tools, generated from this release."""
 
 import json
 import re
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 async def exported(server: Server) -> set[str]:
-    """What a server really serves, and what the catalogue says that it may."""
+    """The metrics that a server exports, and all that the catalogue lists."""
     text = (await server.get("/metrics")).body.decode()
     served = set(re.findall(r"^# TYPE (\w+) ", text, flags=re.MULTILINE))
     assert served
@@ -63,7 +63,7 @@ async def test_the_dashboard_shows_metrics_that_exist(shell: Shell, exported: se
     assert all(x + w <= 24 for x, _, w, _ in places)
 
 
-async def test_labels_that_charts_and_rules_use_are_those_of_the_metric(shell: Shell) -> None:
+async def test_charts_and_rules_use_existing_labels(shell: Shell) -> None:
     labels = {each.name: {*each.labels, "le", "instance"} for each in telemetry.METRICS}
     dashboard = (await shell.run("generate", "grafana")).json
     expressions = [each.expression for each in RULES]
@@ -77,7 +77,7 @@ async def test_labels_that_charts_and_rules_use_are_those_of_the_metric(shell: S
             assert word in known, expression
 
 
-async def test_each_rule_is_of_metrics_that_exist_and_has_a_runbook(
+async def test_each_rule_uses_existing_metrics_and_has_a_runbook(
     shell: Shell, exported: set[str]
 ) -> None:
     file = yaml.safe_load((await shell.run("generate", "alerts")).out)
@@ -97,12 +97,12 @@ async def test_each_rule_is_of_metrics_that_exist_and_has_a_runbook(
         assert all(f"{label}" in rule["expr"] for label in labels)
 
 
-async def test_the_compose_file_starts_a_server_that_asks_for_keys(shell: Shell) -> None:
+async def test_the_compose_file_starts_a_server_that_requires_keys(shell: Shell) -> None:
     file: dict[str, Any] = yaml.safe_load((await shell.run("generate", "compose")).out)
 
     server = file["services"]["queen"]
     told = {name: value for name, value in server["environment"].items() if "$" not in value}
-    # The server's own settings: a word that it does not know would stop its start.
+    # The server validates its settings: an unknown name would stop its start.
     settings = Settings.from_environ(told)
     assert settings.auth_kinds == {"keys"}
     assert server["ports"] == ["127.0.0.1:6632:6632"]
@@ -110,7 +110,7 @@ async def test_the_compose_file_starts_a_server_that_asks_for_keys(shell: Shell)
     assert "server-slim" in server["build"]["dockerfile_inline"]
 
 
-async def test_openapi_is_what_the_server_serves(shell: Shell, server: Server) -> None:
+async def test_openapi_equals_the_servers_document(shell: Shell, server: Server) -> None:
     assert (await shell.run("generate", "openapi")).json == (await server.get("/openapi.json")).body
 
 
@@ -135,7 +135,7 @@ async def test_bash_completes_commands_and_options(shell: Shell, tmp_path: Path)
     assert answer.stdout == "purge\n"
 
 
-def test_what_is_generated_is_not_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generated_files_contain_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     from queen.cli.commands.generate import compose_file
 
     monkeypatch.setenv("PG_PASSWORD", "hunter2")

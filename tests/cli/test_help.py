@@ -1,4 +1,4 @@
-"""Every command shows an example, and each example is a command."""
+"""Every command has an example, and each example is a valid command."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from tests.cli.tree import COMMANDS, ROOT
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_a_command_shows_an_example_that_is_one(path: tuple[str, ...]) -> None:
+def test_a_command_has_a_valid_example(path: tuple[str, ...]) -> None:
     command = COMMANDS[path]
     examples = re.findall(r"Example: (.+)", command.help or "")
     assert examples
@@ -29,13 +29,13 @@ def test_a_command_shows_an_example_that_is_one(path: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_what_destroys_asks_and_can_be_tried_dry(path: tuple[str, ...]) -> None:
+def test_destructive_commands_ask_and_have_a_dry_run(path: tuple[str, ...]) -> None:
     options = {word for each in COMMANDS[path].params for word in each.opts}
     is_destroying = path[-1] in ("delete", "purge", "redrive", "seek", "release", "revoke", "rm")
     assert ({"--yes", "--dry-run"} <= options) == is_destroying
 
 
-def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+def test_the_list_of_commands_repeats_the_help_of_each() -> None:
 
     for name, place in PLACES.items():
         command = ROOT.get_command(None, name)
@@ -53,7 +53,7 @@ def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
         ("psycopg", ["pipeline", "ls", "--dsn", "postgresql://"], "queenmq[spark]"),
     ],
 )
-def test_a_missing_extra_is_named_with_what_to_install(
+def test_a_missing_extra_is_named_with_the_install_command(
     missing: str, arguments: list[str], extra: str
 ) -> None:
     code = (
@@ -71,7 +71,7 @@ def test_a_missing_extra_is_named_with_what_to_install(
     assert len(answer.stderr.splitlines()) == 1
 
 
-def test_a_slip_in_a_command_is_met_with_a_hint() -> None:
+def test_a_typo_in_a_command_gets_a_hint() -> None:
     answer = subprocess.run(
         [sys.executable, "-m", "queen", "queu", "ls"],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE)},

@@ -29,7 +29,7 @@ async def test_a_job_is_added_listed_shown_and_cancelled(shell: Shell) -> None:
     assert (await shell.run("job", "cancel", "email", added["id"], "--yes")).code == 7
 
 
-async def test_a_job_of_a_key_is_found_by_it(shell: Shell) -> None:
+async def test_a_job_with_a_key_is_found_by_it(shell: Shell) -> None:
     arguments = ("job", "add", "mail", "n", "--unique", "u", "--key", "k", "--delay", "1h")
     for is_duplicate in (False, True):
         (added,) = (await shell.run(*arguments, "-o", "json")).json
@@ -42,7 +42,7 @@ async def test_a_job_of_a_key_is_found_by_it(shell: Shell) -> None:
     assert listed["key"] == "k"
 
 
-async def test_what_is_no_job_is_told_apart(shell: Shell) -> None:
+async def test_invalid_arguments_of_a_job_are_usage_errors(shell: Shell) -> None:
     for arguments in (
         ("job", "add", "mail", "n", "{"),
         ("job", "add", "mail", "n", "--delay", "soon"),

@@ -18,7 +18,7 @@ async def _popped(shell: Shell, *options: str) -> dict[str, Any]:
     return message
 
 
-async def _buried(shell: Shell, count: int = 1) -> None:
+async def _dead_lettered(shell: Shell, count: int = 1) -> None:
     await shell.run("push", "orders", "-", given="".join(f"{n}\n" for n in range(count)))
     for _ in range(count):
         message = await _popped(shell)
@@ -29,7 +29,7 @@ async def _buried(shell: Shell, count: int = 1) -> None:
         assert ended.said == "dead-lettered\n"
 
 
-async def test_a_message_is_given_back(shell: Shell) -> None:
+async def test_a_message_is_nacked(shell: Shell) -> None:
     await shell.run("push", "orders", "1")
     first = await _popped(shell)
     back = await shell.run("nack", first["id"], first["leaseId"], "--uncounted", "-o", "json")
@@ -59,7 +59,7 @@ async def test_a_delivery_is_released(shell: Shell) -> None:
     assert (await _popped(shell, "-g", "billing"))["attempt"] == 1
 
 
-async def test_lag_is_shown_by_partition_and_a_group_is_moved_by_offset(shell: Shell) -> None:
+async def test_lag_is_shown_by_partition_and_a_group_seeks_to_an_offset(shell: Shell) -> None:
     for partition in ("a", "b"):
         lines = "".join(f"{n}\n" for n in range(3))
         await shell.run("push", "orders", "-", "-p", partition, given=lines)
@@ -85,7 +85,7 @@ async def test_lag_is_shown_by_partition_and_a_group_is_moved_by_offset(shell: S
 
 
 async def test_dead_letters_are_counted_by_error_shown_and_purged(shell: Shell) -> None:
-    await _buried(shell, 2)
+    await _dead_lettered(shell, 2)
     (kind,) = (await shell.run("dlq", "errors", "orders", "-o", "json")).json
     assert (kind["count"], kind["sample"]) == (2, "card 7 declined")
     listed = await shell.run(
@@ -104,13 +104,13 @@ async def test_dead_letters_are_counted_by_error_shown_and_purged(shell: Shell) 
     assert (await shell.run("dlq", "ls", "orders", "-o", "json")).json == []
 
 
-async def test_a_queue_is_made_without_options(shell: Shell) -> None:
+async def test_a_queue_is_created_without_options(shell: Shell) -> None:
     ended = await shell.run("queue", "configure", "revenue", "-o", "json")
     assert (ended.code, ended.json["queue"]) == (0, "revenue")
 
 
-async def test_dead_letters_become_messages_of_another_queue(shell: Shell) -> None:
-    await _buried(shell)
+async def test_dead_letters_are_redriven_to_another_queue(shell: Shell) -> None:
+    await _dead_lettered(shell)
     await shell.run("queue", "configure", "second", "leaseTime=60")
     told = ("dlq", "redrive", "orders", "--to-queue", "second", "--yes")
     assert (await shell.run(*told)).code == 0
@@ -129,7 +129,7 @@ async def test_an_operation_is_followed_shown_and_cancelled(shell: Shell) -> Non
     assert (await shell.run("operation", "cancel", "999999")).code == 3
 
 
-async def test_a_message_is_shown_erased_and_traced(shell: Shell, server: Server) -> None:
+async def test_a_message_is_shown_redacted_and_traced(shell: Shell, server: Server) -> None:
     pushed = await shell.run(
         "push", "orders", '{"card": 1}', "--header", "who=ann", "--ttl", "1h", "-o", "json"
     )
@@ -180,7 +180,7 @@ async def test_partitions_are_listed_by_state(shell: Shell) -> None:
     assert "did you mean" in slip.err
 
 
-async def test_a_reader_who_has_enough_ends_us_quietly(shell: Shell) -> None:
+async def test_a_closed_pipe_ends_the_command_quietly(shell: Shell) -> None:
     lines = "".join(json.dumps({"n": n, "x": "x" * 500}) + "\n" for n in range(2000))
     await shell.run("push", "orders", "-", given=lines)
     command = f"{sys.executable} -m queen export orders | head -n 1; echo ${{PIPESTATUS[0]}}"
@@ -194,12 +194,14 @@ async def test_a_reader_who_has_enough_ends_us_quietly(shell: Shell) -> None:
     )
     first, code = answer.stdout.splitlines()
     assert json.loads(first)["data"]["n"] == 0
-    # As `yes | head` does: ended by the signal, without a word.
+    # As with `yes | head`: the signal ends it without any output.
     assert (code, answer.stderr) == ("141", "")
 
 
-async def test_long_work_shows_a_bar_and_outlives_the_one_who_watches(shell: Shell) -> None:
-    await _buried(shell, 4)
+async def test_an_operation_shows_a_progress_bar_and_continues_without_its_viewer(
+    shell: Shell,
+) -> None:
+    await _dead_lettered(shell, 4)
 
     def use() -> str:
         told = ("dlq", "redrive", "orders", "--rate", "0.05", "--yes")
@@ -221,7 +223,7 @@ async def test_long_work_shows_a_bar_and_outlives_the_one_who_watches(shell: She
     assert (waited.code, waited.json["state"]) == (1, "cancelled")
 
 
-async def test_a_person_is_asked_and_may_say_no(shell: Shell) -> None:
+async def test_a_user_is_asked_and_can_decline(shell: Shell) -> None:
     await shell.run("push", "orders", "1")
 
     def use(answer: str) -> str:
@@ -236,7 +238,7 @@ async def test_a_person_is_asked_and_may_say_no(shell: Shell) -> None:
     assert (await shell.run("queue", "show", "orders")).code == 3
 
 
-async def test_what_cannot_be_reached_has_a_code_of_its_own(shell: Shell) -> None:
+async def test_an_unreachable_server_has_its_own_exit_code(shell: Shell) -> None:
     gone = {"QUEEN_BASE_URL": "http://127.0.0.1:1"}
     for words in (["push", "orders", "1"], ["pop", "orders"], ["queue", "ls"], ["top", "--once"]):
         ended = await shell.run(*words, **gone)

@@ -1,4 +1,4 @@
-"""What is sealed is masked on the command line too, unless --reveal is said."""
+"""Payloads of encrypted queues are masked on the command line unless you pass --reveal."""
 
 import json
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ async def server(dsn: str) -> AsyncIterator[Server]:
         yield server
 
 
-async def test_commands_that_look_mask_and_reveal(server: Server, shell: Shell) -> None:
+async def test_read_commands_mask_and_reveal(server: Server, shell: Shell) -> None:
     (pushed,) = await push(server, "orders", {"who": CANARY}, headers={"who": CANARY})
     await push(server, "orders", {"name": CANARY}, delaySeconds=3600, transactionId="later")
     schedule = {"name": "s", "queue": "orders", "cron": "0 0 1 1 *", "payload": CANARY}
@@ -47,7 +47,7 @@ async def test_commands_that_look_mask_and_reveal(server: Server, shell: Shell) 
         assert [json.loads(line)["masked"] for line in revealed.lines] == [False], command
 
 
-async def test_a_tail_does_not_look_into_what_is_masked(server: Server, shell: Shell) -> None:
+async def test_a_tail_filter_cannot_search_masked_payloads(server: Server, shell: Shell) -> None:
     await push(server, "orders", {"who": CANARY}, headers={"who": CANARY})
     for test in (f"payload.who={CANARY}", "payload.who!=x", f"headers.who={CANARY}"):
         refused = await shell.run("tail", "orders", "--no-follow", "--where", test)
@@ -58,14 +58,14 @@ async def test_a_tail_does_not_look_into_what_is_masked(server: Server, shell: S
     assert plain.out.rstrip().endswith("Default 0 masked")
 
 
-async def test_a_search_inside_says_what_it_needs(server: Server, shell: Shell) -> None:
+async def test_a_search_in_masked_payloads_needs_reveal(server: Server, shell: Shell) -> None:
     await push(server, "orders", CANARY)
     refused = await shell.run("peek", "orders", "--contains", CANARY)
     assert (refused.code, "reveal=true" in refused.err) == (4, True)
     assert CANARY in (await shell.run("peek", "orders", "--contains", CANARY, "--reveal")).out
 
 
-async def test_nothing_masked_goes_through_a_file(
+async def test_masked_messages_are_neither_exported_nor_imported(
     server: Server, shell: Shell, tmp_path: Path
 ) -> None:
     await push(server, "orders", CANARY)
@@ -77,7 +77,7 @@ async def test_nothing_masked_goes_through_a_file(
     assert (exported.code, json.loads(file.read_text())["data"]) == (0, CANARY)
     assert (await shell.run("import", "copies", str(file))).code == 0
 
-    # As the dashboard exports it, and as whoever asks the API for it.
+    # The formats of the dashboard's export and of the API.
     await bury(server, "orders")
     masked = await shell.run("dlq", "ls", "orders", "-o", "jsonl")
     file.write_text(masked.out)

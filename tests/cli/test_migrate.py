@@ -1,4 +1,4 @@
-"""`queen migrate`: a database brought to this release by hand."""
+"""`queen migrate`: upgrade a database by hand."""
 
 import asyncio
 import subprocess
@@ -17,7 +17,7 @@ def empty(postgres: Server) -> str:
     return postgres.create_database(f"test_{uuid4().hex}")
 
 
-async def test_a_database_is_brought_up_and_says_so(dsn: str, empty: str) -> None:
+async def test_a_database_is_migrated_and_the_result_is_printed(dsn: str, empty: str) -> None:
     assert "pending" in (await queen("migrate", "status", dsn=empty)).out
     behind = await queen("migrate", "check", dsn=empty)
     assert behind.code == 1
@@ -29,7 +29,7 @@ async def test_a_database_is_brought_up_and_says_so(dsn: str, empty: str) -> Non
     assert dump(empty) == dump(dsn)
 
 
-async def test_what_is_printed_does_the_same(dsn: str, empty: str, tmp_path: Path) -> None:
+async def test_the_printed_sql_has_the_same_effect(dsn: str, empty: str, tmp_path: Path) -> None:
     printed = await queen("migrate", "sql", dsn=empty)
     file = tmp_path / "up.sql"
     file.write_text(printed.out)
@@ -44,13 +44,13 @@ async def test_what_is_printed_does_the_same(dsn: str, empty: str, tmp_path: Pat
     assert (await queen("migrate", "sql", dsn=empty)).out == ""
 
 
-async def test_roles_are_made_in_a_database_that_has_tables(dsn: str, empty: str) -> None:
+async def test_roles_are_created_in_a_migrated_database(dsn: str, empty: str) -> None:
     early = await queen("migrate", "roles", dsn=empty)
     assert (early.code, "queen migrate up" in early.err) == (5, True)
     assert (await queen("migrate", "roles", dsn=dsn)).code == 0
 
 
-async def test_a_database_that_is_away_is_one_sentence(postgres: Server) -> None:
+async def test_an_unavailable_database_is_reported_in_one_sentence(postgres: Server) -> None:
     for command in ("up", "status", "sql", "check", "roles"):
         ended = await queen("migrate", command, dsn=postgres.dsn("none"))
         assert ended.code == 5

@@ -1,4 +1,4 @@
-"""Data as tables, JSON, YAML, CSV and names: the same for every command."""
+"""Tables, JSON, YAML, CSV and names: the same output formats for every command."""
 
 import csv
 import io
@@ -31,32 +31,32 @@ VALUES = st.recursive(
 @given(VALUES)
 @example({"text": "\r\n0"})
 @example({"text": "\n 0\n\n", " ": ["\u202e\x1b[31m\n", "\ufeff", "...", 1e16]})
-def test_yaml_is_read_back_as_what_it_was(value: Any) -> None:  # noqa: ANN401 - of JSON
+def test_yaml_round_trips(value: Any) -> None:  # noqa: ANN401 - of JSON
     text = yaml_text(value)
     assert yaml.safe_load(text) == value
     assert text.replace("\n", "").isprintable()
 
 
-def test_yaml_shows_letters_and_lines_as_they_are() -> None:
+def test_yaml_shows_letters_and_lines_unescaped() -> None:
     assert yaml_text({"a": "größer\nals\n", "b": [{"c": "no"}]}) == (
         "a: |\n  größer\n  als\nb:\n- c: 'no'\n"
     )
 
 
-def test_a_cell_says_an_unknown_and_nothing_that_steers() -> None:
+def test_a_cell_shows_unknown_values_and_escapes_control_characters() -> None:
     assert [cell(each) for each in (None, True, 0, 1.5, {"a": [1]}, "x")] == [
         "-", "yes", "0", "1.5", '{"a": [1]}', "x",
     ]  # fmt: skip
     assert safe("a\x1b[31m\n\u202eb") == "a\\x1b[31m\\n\\u202eb"
 
 
-async def test_each_format_tells_the_same(shell: Shell) -> None:
+async def test_each_format_has_the_same_content(shell: Shell) -> None:
     await shell.run("queue", "configure", "b.orders", "leaseTime=60", "--namespace", "shop")
     await shell.run("queue", "configure", "a", "leaseTime=60")
 
     told: dict[str, str] = {}
     while told.get("json") != (now := (await shell.run("queue", "ls", "-o", "json")).out):
-        # Unless the figures change meanwhile.
+        # Unless the counts change meanwhile.
         told = {"json": now} | {
             each: (await shell.run("queue", "ls", "-o", each)).out
             for each in ("table", "wide", "jsonl", "yaml", "csv", "name")
@@ -76,13 +76,15 @@ async def test_each_format_tells_the_same(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("format_", ["table", "json", "jsonl", "yaml", "csv", "name"])
-async def test_one_thing_is_shown_in_each_format_too(shell: Shell, format_: str) -> None:
+async def test_a_single_object_is_shown_in_each_format(shell: Shell, format_: str) -> None:
     ended = await shell.run("queue", "configure", "orders", "leaseTime=60", "-o", format_)
     assert ended.code == 0
     assert ended.out
 
 
-async def test_nothing_is_an_empty_list_for_programs_and_a_word_for_people(shell: Shell) -> None:
+async def test_an_empty_result_is_an_empty_list_for_programs_and_a_word_for_users(
+    shell: Shell,
+) -> None:
     assert (await shell.run("queue", "ls", "-o", "json")).out == "[]\n"
     shown = await shell.run("queue", "ls")
     assert (shown.out, shown.said) == ("", "no results\n")

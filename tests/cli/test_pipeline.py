@@ -1,4 +1,4 @@
-"""Pipelines from the command line, as far as no Spark is needed: options, files, the list."""
+"""Pipelines from the command line, as far as they don't need Spark: options, files, the list."""
 
 from pathlib import Path
 from uuid import uuid4
@@ -57,7 +57,7 @@ async def test_the_options_of_a_pipeline_are_listed() -> None:
         (["--conf", "spark"], 2, "write --conf NAME=VALUE"),
     ],
 )
-async def test_what_is_wrong_is_said_before_spark_starts(
+async def test_errors_are_reported_before_spark_starts(
     words: list[str], code: int, told: str
 ) -> None:
     ended = await queen("pipeline", "window", *words, dsn=NOWHERE)
@@ -68,7 +68,7 @@ async def test_what_is_wrong_is_said_before_spark_starts(
 
 
 @pytest.mark.parametrize("text", ["- a\n- b\n", "a: [\n", "\x00"])
-async def test_a_file_without_options_is_refused(tmp_path: Path, text: str) -> None:
+async def test_a_file_without_options_is_rejected(tmp_path: Path, text: str) -> None:
     file = tmp_path / "w.yaml"
     file.write_text(text)
 

@@ -1,4 +1,4 @@
-"""`queen relay`: what is enqueued in an application's own database arrives, once and in order."""
+"""`queen relay`: messages enqueued in an application's database arrive once and in order."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def shop(postgres: PostgresServer) -> str:
-    """An application's database, with an outbox and nothing else of ours."""
+    """An application's database with an outbox, and no other part of Queen."""
     dsn = await asyncio.to_thread(postgres.create_database, f"shop_{uuid4().hex}")
     await init(dsn)
     return dsn
@@ -69,7 +69,7 @@ async def left(connection: "Connection") -> list[str | None]:
     return [row["error"] for row in await connection.fetch("select error from queen.outbox")]
 
 
-async def test_what_is_committed_is_pushed_and_what_is_not_is_not(
+async def test_only_committed_messages_are_pushed(
     shell: Shell, shop: str, application: "Connection", queen: Queen
 ) -> None:
     await enqueue(application, 1, 2, 3)
@@ -86,9 +86,7 @@ async def test_what_is_committed_is_pushed_and_what_is_not_is_not(
     assert (await shell.run("relay", "--once", QUEEN_RELAY_DSN=shop)).err.startswith("0 messages")
 
 
-async def test_the_command_makes_an_outbox_and_nothing_else(
-    shell: Shell, postgres: PostgresServer
-) -> None:
+async def test_the_command_creates_only_an_outbox(shell: Shell, postgres: PostgresServer) -> None:
     dsn = await asyncio.to_thread(postgres.create_database, f"shop_{uuid4().hex}")
     missing = await shell.run("relay", "--dsn", dsn, "--once")
     assert missing.code == 1
@@ -109,7 +107,7 @@ async def test_the_command_makes_an_outbox_and_nothing_else(
     await connection.close()
 
 
-async def test_a_database_of_queen_needs_no_relay(shell: Shell, dsn: str) -> None:
+async def test_a_queen_database_needs_no_relay(shell: Shell, dsn: str) -> None:
     for option in ("--init", "--once"):
         ended = await shell.run("relay", "--dsn", dsn, option)
         assert ended.code == 1
@@ -117,7 +115,7 @@ async def test_a_database_of_queen_needs_no_relay(shell: Shell, dsn: str) -> Non
     assert (await shell.run("relay")).code == 2
 
 
-async def test_a_running_relay_pushes_soon_and_ends_when_told(
+async def test_a_running_relay_pushes_soon_and_stops_on_a_signal(
     shell: Shell, shop: str, application: "Connection", queen: Queen
 ) -> None:
     async with shell.started("relay", "--dsn", shop) as process:
@@ -135,7 +133,7 @@ async def test_a_running_relay_pushes_soon_and_ends_when_told(
     assert said.decode().endswith("3 messages were pushed\n")
 
 
-async def test_a_batch_whose_answer_was_lost_is_stored_once(
+async def test_a_batch_whose_response_was_lost_is_stored_once(
     application: "Connection", queen: Queen, relaying: Relaying
 ) -> None:
     await enqueue(application, *range(10))
@@ -152,10 +150,10 @@ async def test_a_batch_whose_answer_was_lost_is_stored_once(
     assert await left(application) == []
 
 
-async def test_a_batch_that_was_stored_is_not_refused_afterwards(
+async def test_a_stored_batch_is_not_rejected_afterwards(
     application: "Connection", queen: Queen, relaying: Relaying
 ) -> None:
-    """The queue was changed between the batch and its repeat."""
+    """The queue's options changed between the batch and its repeat."""
     await enqueue(application, "a", "b")
     transport = queen.transport
     queen.transport = faulty = Faulty(transport)
@@ -171,7 +169,7 @@ async def test_a_batch_that_was_stored_is_not_refused_afterwards(
     assert await drained(queen) == ["a", "b"]
 
 
-async def test_what_cannot_be_pushed_stays_with_its_reason_and_holds_up_no_other(
+async def test_a_rejected_message_stays_with_its_reason_and_does_not_block_others(
     application: "Connection", queen: Queen, relaying: Relaying
 ) -> None:
     await queen.queue("strict").config({"schema": {"type": "integer"}}).create()
@@ -189,7 +187,7 @@ async def test_what_cannot_be_pushed_stays_with_its_reason_and_holds_up_no_other
     assert all(reasons)
 
 
-async def test_while_the_server_is_away_everything_stays(
+async def test_while_the_server_is_unavailable_all_messages_stay(
     server: Server, application: "Connection", queen: Queen, relaying: Relaying
 ) -> None:
     server.kill()
@@ -216,14 +214,14 @@ async def test_two_relays_store_each_message_once(
 
     for start in range(0, 100, 10):
         await enqueue(application, *range(start, start + 10))
-        # Both believe that it is theirs.
+        # Both act as the only relay.
         await asyncio.gather(steps(relaying), steps(other))
     await database.close()
 
     assert await drained(queen) == [*map(str, range(100))]
 
 
-async def test_a_transaction_that_outlasts_the_others_is_not_left_lying(
+async def test_messages_of_a_long_transaction_are_not_skipped(
     shop: str, application: "Connection", queen: Queen, relaying: Relaying
 ) -> None:
     slow = await asyncpg.connect(shop)

@@ -1,4 +1,4 @@
-"""The command answers at once: what takes long to load is loaded when it is used."""
+"""The command starts fast: slow modules are imported on first use."""
 
 import os
 import resource
@@ -10,11 +10,11 @@ from tests.cli.commands import SOURCE
 
 ROUNDS = 5
 MARGIN = 1.6
-"""Other tests run beside this one, and share caches of the processor."""
+"""Tolerance, because other tests run at the same time and share the processor's caches."""
 
 
 def _seconds(*arguments: str) -> float:
-    """User and system time of a process, the median of some."""
+    """User and system time of a process, as a median of several runs."""
 
     def once() -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -34,7 +34,7 @@ def test_help_takes_a_quarter_of_a_second() -> None:
     assert _seconds("-m", "queen", "--help") < 0.25 * MARGIN
 
 
-def test_an_import_takes_less_than_a_blink() -> None:
+def test_an_import_is_fast() -> None:
     bare = _seconds("-c", "pass")
     assert _seconds("-c", "import queen") - bare < 0.150 * MARGIN
 

@@ -1,4 +1,4 @@
-"""`queen tail`: a queue is followed, and nothing is taken from it."""
+"""`queen tail`: follow a queue without consuming it."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ async def _push(server: Server, *payloads: object, partition: str = "Default") -
     assert (await server.post("/push", {"items": items})).status == 201
 
 
-async def test_what_comes_is_printed_in_order_and_nothing_is_taken(
+async def test_new_messages_are_printed_in_order_and_not_consumed(
     server: Server, shell: Shell
 ) -> None:
     await _push(server, {"x": 1}, {"x": 2}, {"x": 3})
@@ -37,7 +37,7 @@ async def test_what_comes_is_printed_in_order_and_nothing_is_taken(
     assert (await server.get("/consumer-groups")).body["consumerGroups"] == []
 
 
-async def test_filters_and_beginnings(server: Server, shell: Shell) -> None:
+async def test_filters_and_start_positions(server: Server, shell: Shell) -> None:
     await _push(server, {"x": 1, "who": {"name": "ann"}}, {"x": "1"}, {"x": True}, [7])
     await _push(server, {"x": 1}, partition="b")
 
@@ -60,7 +60,7 @@ async def test_filters_and_beginnings(server: Server, shell: Shell) -> None:
     assert (await shell.run("tail", "orders", "--where", "payload.x")).code == 2
 
 
-async def test_text_of_others_does_not_steer_the_terminal(server: Server, shell: Shell) -> None:
+async def test_payloads_cannot_control_the_terminal(server: Server, shell: Shell) -> None:
     await _push(server, "\x1b[2J\n")
 
     ended = await shell.run("tail", "orders", "--no-follow", "--format", "{partition} {payload}")
@@ -68,7 +68,7 @@ async def test_text_of_others_does_not_steer_the_terminal(server: Server, shell:
     assert ended.out == "Default \\x1b[2J\\n\n"
 
 
-async def test_a_queue_may_come_later(server: Server, shell: Shell) -> None:
+async def test_a_queue_can_be_created_later(server: Server, shell: Shell) -> None:
     async with shell.started("tail", "orders", "--interval", "100ms", "--format", "{data}") as tail:
         assert tail.stderr is not None
         assert tail.stdout is not None
@@ -79,7 +79,7 @@ async def test_a_queue_may_come_later(server: Server, shell: Shell) -> None:
             assert await tail.stdout.readline() == b"2\n"
 
 
-async def test_what_is_skipped_is_said(server: Server) -> None:
+async def test_skipped_messages_are_reported(server: Server) -> None:
     async with Queen(server.base_url) as queen:
         reader = Reader(queen, "orders", most=10)
         await _push(server, *range(3))
@@ -96,7 +96,7 @@ async def test_what_is_skipped_is_said(server: Server) -> None:
         assert reader.skipped == ""
 
 
-async def test_what_was_skipped_in_partitions_not_seen_before_is_an_unknown(
+async def test_skipped_messages_of_new_partitions_are_counted_as_unknown(
     server: Server,
 ) -> None:
     async with Queen(server.base_url) as queen:
@@ -108,9 +108,7 @@ async def test_what_was_skipped_in_partitions_not_seen_before_is_an_unknown(
         assert reader.skipped == "an unknown number of messages"
 
 
-async def test_a_field_or_a_queue_that_is_not_there_is_no_empty_answer(
-    server: Server, shell: Shell
-) -> None:
+async def test_an_unknown_field_or_queue_is_an_error(server: Server, shell: Shell) -> None:
     await _push(server, {"x": 1})
     slip = await shell.run("tail", "orders", "--no-follow", "--format", "{nope} {data}")
     assert (slip.code, slip.out) == (2, "")

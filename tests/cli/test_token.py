@@ -1,4 +1,4 @@
-"""`queen token` and `queen audit`: keys without a server."""
+"""`queen token` and `queen audit`: manage API keys without a server."""
 
 import json
 
@@ -8,7 +8,7 @@ from tests.support.callers import KEYS, Caller
 from tests.support.server import Server, until
 
 
-async def test_the_first_key_is_made_on_the_command_line(dsn: str) -> None:
+async def test_the_first_key_is_created_on_the_command_line(dsn: str) -> None:
     made = await queen("token", "create", "ops", "--role", "admin", dsn=dsn)
     assert (made.code, made.err) == (0, "Store it now: it is not shown again.\n")
     key = made.out.strip()
@@ -39,7 +39,7 @@ async def test_the_first_key_is_made_on_the_command_line(dsn: str) -> None:
     assert names.out == f"{shown['id']}\n"
 
 
-async def test_a_key_has_what_the_options_say(dsn: str, store: Store) -> None:
+async def test_a_key_has_the_given_options(dsn: str, store: Store) -> None:
     options = ["--permission", "produce", "--permission", "browse", "--queue", "shop.*"]
     options += ["--namespace", "eu", "--expires-at", "2100-01-01", "--requests-per-second", "5"]
     assert (await queen("token", "create", "shop", *options, dsn=dsn)).code == 0
@@ -50,7 +50,7 @@ async def test_a_key_has_what_the_options_say(dsn: str, store: Store) -> None:
     assert row["requests_per_second"] == 5
 
 
-async def test_what_cannot_be_a_key_is_one_sentence(dsn: str) -> None:
+async def test_an_invalid_key_is_reported_in_one_sentence(dsn: str) -> None:
     for arguments in (
         ["create", "k"],
         ["create", "k", "--role", "root"],
@@ -65,9 +65,7 @@ async def test_what_cannot_be_a_key_is_one_sentence(dsn: str) -> None:
         assert len(ended.err.splitlines()) == 1
 
 
-async def test_what_the_command_line_did_is_in_the_log_and_the_log_is_whole(
-    dsn: str, store: Store
-) -> None:
+async def test_commands_are_in_the_audit_log_and_the_log_is_intact(dsn: str, store: Store) -> None:
     made = await queen("token", "create", "ops", "--role", "admin", dsn=dsn)
     await queen("token", "revoke", made.out.split("_")[1], "--yes", dsn=dsn)
     rows = await store.audit.list(before=2**62, limit=10)

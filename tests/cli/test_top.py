@@ -1,4 +1,4 @@
-"""`queen top`, looked at in a real terminal."""
+"""`queen top` in a real terminal."""
 
 import asyncio
 import json
@@ -19,9 +19,7 @@ async def _filled(server: Server) -> None:
     assert (await server.post("/resources/queues/invoices/pause")).status == 200
 
 
-async def test_a_person_sorts_filters_pauses_and_opens_a_queue(
-    server: Server, shell: Shell
-) -> None:
+async def test_a_user_sorts_filters_pauses_and_opens_a_queue(server: Server, shell: Shell) -> None:
     await _filled(server)
     await asyncio.to_thread(_use, shell)
 
@@ -67,11 +65,11 @@ def _use(shell: Shell) -> None:
         terminal.until(lambda screen: "this help" in screen)
         terminal.press("?")
         terminal.press("q")
-        # The screen is given back as it was.
+        # The original screen is restored.
         terminal.until(lambda screen: screen.startswith("ended with 0"))
 
 
-async def test_a_server_that_goes_away_leaves_the_last_figures_and_says_so(
+async def test_without_its_server_the_last_statistics_stay_with_a_notice(
     server: Server, shell: Shell
 ) -> None:
     await _filled(server)
@@ -87,7 +85,7 @@ async def test_a_server_that_goes_away_leaves_the_last_figures_and_says_so(
     await asyncio.to_thread(use)
 
 
-async def test_one_look_is_for_programs_too(server: Server, shell: Shell) -> None:
+async def test_programs_get_a_single_snapshot(server: Server, shell: Shell) -> None:
     await _filled(server)
 
     told = (await shell.run("top", "--once", "-o", "json", "--sort", "name")).json
@@ -106,7 +104,7 @@ async def test_one_look_is_for_programs_too(server: Server, shell: Shell) -> Non
     assert max(map(len, printed.lines)) <= WIDTH
 
 
-async def test_looks_follow_each_other_as_lines(server: Server, shell: Shell) -> None:
+async def test_snapshots_follow_each_other_as_lines(server: Server, shell: Shell) -> None:
     async with shell.started("top", "-o", "jsonl", "--interval", "100ms") as process:
         assert process.stdout is not None
         async with asyncio.timeout(20):
@@ -114,7 +112,9 @@ async def test_looks_follow_each_other_as_lines(server: Server, shell: Shell) ->
     assert looks[0]["at"] < looks[1]["at"] < looks[2]["at"]
 
 
-async def test_rates_are_of_what_went_through(dsn: str, shell: Shell, server: Server) -> None:
+async def test_rates_are_computed_from_message_counts(
+    dsn: str, shell: Shell, server: Server
+) -> None:
     items = [{"queue": "orders", "payload": n} for n in range(600)]
     await server.post("/push", {"items": items})
 
@@ -128,7 +128,7 @@ async def test_rates_are_of_what_went_through(dsn: str, shell: Shell, server: Se
     assert row["ackedPerSecond"] == 0
 
 
-async def test_what_a_reader_may_not_know_is_an_unknown(dsn: str, shell: Shell) -> None:
+async def test_values_that_a_reader_may_not_see_are_unknown(dsn: str, shell: Shell) -> None:
     key = (await queen("token", "create", "eyes", "--role", "read-only", dsn=dsn)).out.strip()
     async with Server(dsn, KEYS) as locked:
         told = {"QUEEN_BASE_URL": locked.base_url, "QUEEN_TOKEN": key}
@@ -140,7 +140,7 @@ async def test_what_a_reader_may_not_know_is_an_unknown(dsn: str, shell: Shell) 
         assert (doctor.code, "use an admin key" in doctor.out) == (1, True)
 
 
-def test_keys_that_come_in_one_read_are_all_pressed() -> None:
+def test_keys_that_arrive_in_one_read_are_all_processed() -> None:
     assert top.keys_in(b"\x1b[B\x1b[Bs\r") == ["down", "down", "s", "\r"]
     assert top.keys_in(b"\x1b[15~\x1bOAq") == ["up", "q"]
     assert top.keys_in(b"\x1b") == ["esc"]

@@ -26,7 +26,7 @@ async def _queue(server: Server, count: int) -> None:
         assert reply.status == 201
 
 
-async def test_a_queue_goes_through_a_file_in_order_and_once(
+async def test_a_queue_is_copied_through_a_file_in_order_and_once(
     server: Server, shell: Shell, tmp_path: Path
 ) -> None:
     await _queue(server, 2500)
@@ -46,11 +46,11 @@ async def test_a_queue_goes_through_a_file_in_order_and_once(
         ours = [each for each in lines if each["partition"] == f"p{partition}"]
         assert [each["data"]["n"] for each in ours] == list(range(partition, 2500, 3))
         assert ours[0]["headers"] == {"n": str(partition)}
-    # Nothing was taken.
+    # The export consumed no messages.
     assert (await server.get("/consumer-groups")).body["consumerGroups"] == []
 
 
-async def test_payloads_are_carried_byte_for_byte(server: Server, shell: Shell) -> None:
+async def test_payloads_are_copied_byte_for_byte(server: Server, shell: Shell) -> None:
     raw = b'{"big":123456789012345678901234567890,"small":1e-400,"float":1.50}'
     body = b'{"items":[{"queue":"orders","payload":' + raw + b"}]}"
     async with server.session.post(
@@ -65,7 +65,7 @@ async def test_payloads_are_carried_byte_for_byte(server: Server, shell: Shell) 
         assert raw in await popped.read()
 
 
-async def test_what_is_scheduled_and_what_expires_keeps_its_time(
+async def test_scheduled_and_expiring_messages_keep_their_times(
     server: Server, shell: Shell
 ) -> None:
     def item(payload: str, **times: object) -> dict[str, object]:
@@ -84,7 +84,7 @@ async def test_what_is_scheduled_and_what_expires_keeps_its_time(
     assert exported.err == "4 messages, 2 of them scheduled\n"
     lines = [json.loads(line) for line in exported.lines]
     assert [each["data"] for each in lines] == ["brief", "plain", "sooner", "later"]
-    # A message whose time was over before the import is not stored for ever.
+    # A message that expired before the import must not be stored forever.
     gone = json.dumps({"data": "gone", "expiresAt": "2000-01-01T00:00:00Z"}) + "\n"
     stored = await shell.run("import", "copies", given=exported.out + gone)
     assert stored.said == "4 messages stored, 0 existed already, 1 had expired\n"
@@ -103,7 +103,9 @@ async def test_what_is_scheduled_and_what_expires_keeps_its_time(
     assert len((await shell.run("export", "orders", "--status", "pending")).lines) == 2
 
 
-async def test_some_are_chosen_and_a_trial_pushes_nothing(server: Server, shell: Shell) -> None:
+async def test_messages_are_filtered_and_a_dry_run_pushes_none(
+    server: Server, shell: Shell
+) -> None:
     await _queue(server, 9)
     one = await shell.run("export", "orders", "-p", "p1")
     assert len(one.lines) == 3
@@ -113,7 +115,7 @@ async def test_some_are_chosen_and_a_trial_pushes_nothing(server: Server, shell:
     assert (await shell.run("queue", "show", "copies")).code == 3
 
 
-async def test_a_pipe_is_written_to_and_a_folder_refused(
+async def test_a_pipe_is_accepted_and_a_directory_rejected(
     server: Server, shell: Shell, tmp_path: Path
 ) -> None:
     await _queue(server, 2)
@@ -127,7 +129,7 @@ async def test_a_pipe_is_written_to_and_a_folder_refused(
     assert (refused.code, refused.err.startswith("queen: cannot write")) == (1, True)
 
 
-async def test_a_line_that_is_no_message_is_named(shell: Shell, tmp_path: Path) -> None:
+async def test_an_invalid_line_is_named(shell: Shell, tmp_path: Path) -> None:
     ended = await shell.run("import", "orders", given='{"data": 1}\n{"payload": 1}\n')
     assert ended.code == 1
     assert ended.err.startswith("queen: line 2: ")

@@ -1,4 +1,4 @@
-"""`queen worker`: processes that run jobs, drained by signals, started again when they die."""
+"""`queen worker`: processes that run jobs, drain on signals and are restarted when they die."""
 
 import asyncio
 import contextlib
@@ -38,7 +38,7 @@ async def jobs(server: Server) -> AsyncIterator[QueueManager]:
         yield QueueManager(queen)
 
 
-async def test_a_worker_runs_jobs_and_a_signal_lets_it_finish_them(
+async def test_a_signal_lets_a_worker_finish_its_jobs(
     shell: Shell, jobs: QueueManager, log: Path
 ) -> None:
     async with shell.started("worker", APP, "--concurrency", "2") as process:
@@ -71,7 +71,7 @@ async def test_a_worker_reads_its_concurrency_and_log_level_from_the_environment
 
 
 @pytest.mark.parametrize("name", ["pause", "hold"])
-async def test_what_does_not_end_in_time_goes_back_uncounted(
+async def test_unfinished_jobs_are_released_without_counting(
     shell: Shell, jobs: QueueManager, log: Path, name: str
 ) -> None:
     async with shell.started("worker", APP, "--shutdown-timeout", "100ms") as process:
@@ -89,7 +89,7 @@ async def test_what_does_not_end_in_time_goes_back_uncounted(
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-async def test_a_second_signal_waits_for_nothing(
+async def test_a_second_signal_stops_immediately(
     shell: Shell, jobs: QueueManager, log: Path, processes: str
 ) -> None:
     async with shell.started("worker", APP, "--processes", processes) as process:
@@ -97,19 +97,19 @@ async def test_a_second_signal_waits_for_nothing(
         await until(lambda: lines(log, "began"), seconds=30)
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGTERM)
-        await asyncio.sleep(0.1)  # Two at once may arrive as one.
+        await asyncio.sleep(0.1)  # Two signals in a row may arrive as one.
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(15):
             _, said = await process.communicate()
 
-    # The third may come when nothing is left but to end.
+    # The third may arrive when the process is already ending.
     assert process.returncode in (0, -signal.SIGTERM), said
     assert len(lines(log, "cancelled")) == 1
     assert await slow.status() == "waiting"
 
 
-async def test_a_worker_process_that_dies_is_started_again_and_its_job_goes_on(
+async def test_a_worker_process_that_dies_is_restarted_and_its_job_continues(
     shell: Shell, jobs: QueueManager, log: Path
 ) -> None:
     async with shell.started("worker", APP, "--processes", "2", "-c", "1") as process:
@@ -124,7 +124,7 @@ async def test_a_worker_process_that_dies_is_started_again_and_its_job_goes_on(
     assert said.decode().count("jobs.process_died") == 2
 
 
-async def test_workers_end_when_who_started_them_was_killed(
+async def test_workers_end_when_their_supervisor_is_killed(
     shell: Shell, jobs: QueueManager, log: Path
 ) -> None:
     async with shell.started("worker", APP, "--processes", "2") as process:
@@ -134,7 +134,7 @@ async def test_workers_end_when_who_started_them_was_killed(
         pids = {line.pid for line in lines(log)}
         await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), seconds=20)
 
-    assert len(lines(log, "ended")) == 2  # They were drained, not cut off.
+    assert len(lines(log, "ended")) == 2  # They were drained, not killed.
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ async def test_workers_end_when_who_started_them_was_killed(
         ([APP, "--shutdown-timeout", "soon"], "'soon' is not a duration"),
     ],
 )
-async def test_what_is_wrong_is_said_in_a_sentence(
+async def test_errors_are_reported_in_one_sentence(
     shell: Shell, arguments: list[str], said: str
 ) -> None:
     ended = await shell.run("worker", *arguments)
@@ -162,7 +162,7 @@ async def test_what_is_wrong_is_said_in_a_sentence(
     assert "Traceback" not in ended.err
 
 
-async def test_a_server_that_is_not_there_is_named(shell: Shell) -> None:
+async def test_an_unreachable_server_is_named(shell: Shell) -> None:
     for extra in ([], ["--processes", "2"]):
         ended = await shell.run("worker", APP, *extra, QUEEN_BASE_URL="http://127.0.0.1:1")
         assert ended.code == 5

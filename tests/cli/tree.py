@@ -1,4 +1,4 @@
-"""All commands, as typer has them."""
+"""All commands, as typer defines them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,4 +19,4 @@ def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
 
 ROOT: Any = typer.main.get_command(app)
 COMMANDS: dict[tuple[str, ...], Any] = dict(_commands(ROOT, ()))
-"""By the words that name them."""
+"""Commands by their name."""
