@@ -26,7 +26,7 @@ async def queen(server: Server) -> AsyncIterator[Queen]:
 
 @pytest.fixture(scope="module")
 def process(postgres: PostgresServer, template: str) -> Iterator[Server]:
-    """A server that stays for all tests of a file."""
+    """A server that runs during all tests of a file."""
     server = Server(postgres.create_database(f"shared_{uuid4().hex}", template=template))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
@@ -39,12 +39,12 @@ def process(postgres: PostgresServer, template: str) -> Iterator[Server]:
 
 @pytest.fixture
 async def shared(process: Server) -> AsyncIterator[Queen]:
-    """A client of the file's server: each test has queues of its own."""
+    """A client of the file's server. Each test uses its own queues."""
     async with Queen(process.base_url, retry_delay_millis=50) as queen:
         yield queen
 
 
 @pytest.fixture
 def name() -> str:
-    """Of a queue that no other test has."""
+    """A queue name that no other test uses."""
     return f"q-{uuid4().hex}"

@@ -1,4 +1,4 @@
-"""A way to the server that can be made to fail, for what the SDK does then."""
+"""A transport that can fail, to test how the SDK reacts."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from queen.client.transport.base import Reply, Transport
 
 class Faulty:
     """
-    Passes exchanges on; ``lose_answers`` lets them reach the server and loses what it says.
+    Forwards requests. ``lose_answers`` lets them reach the server and drops its responses.
 
     Usage::
 
@@ -21,7 +21,7 @@ class Faulty:
         self.is_down = False
         self.lose_answers = 0
         self.answers: list[Exception | bytes] = []
-        """What is raised or answered instead of asking the server, one after the other."""
+        """Errors or responses that replace the next requests, in order."""
         self.sent: list[tuple[str, str, bytes | None]] = []
         self.before: Callable[[str, str], None] = lambda method, path: None
 

@@ -1,4 +1,4 @@
-"""`queen.admin` reaches every route of management."""
+"""`queen.admin` covers every management route."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ from tests.client.faults import Faulty
 OTHERS = re.compile(
     r"/api/v1/(push|pop|ack|transaction|lease|configure|jobs|workflows|openapi\.json)|/livez|/readyz|.*\{ref\}/\{"
 )
-"""The message plane, what `queen.jobs` and machines ask, and second names."""
+"""Message routes, routes for `queen.jobs` and for machines, and aliases."""
 
 
 def routes() -> set[str]:

@@ -1,4 +1,4 @@
-"""Buffers: bounded, lossless, in order, and honest at the end."""
+"""Buffers are bounded, ordered and lossless, and report messages that they cannot store."""
 
 import asyncio
 
@@ -29,7 +29,7 @@ async def test_a_failed_flush_keeps_its_batch_and_its_order(shared: Queen, name:
     assert shared.get_buffer_stats()["messagesFlushed"] == 12
 
 
-async def test_a_repeated_flush_has_the_same_number(shared: Queen, name: str) -> None:
+async def test_a_repeated_flush_has_the_same_sequence(shared: Queen, name: str) -> None:
     shared.transport = faulty = Faulty(shared.transport)
     faulty.lose_answers = 1
     result = await shared.queue(name).buffer(SLOW).push([{"data": 1}])
@@ -59,7 +59,7 @@ async def test_a_full_buffer_makes_pushes_wait(process: Server, name: str) -> No
         assert await numbers(queen, name) == list(range(11))
 
 
-async def test_a_full_buffer_raises_if_asked_to(process: Server, name: str) -> None:
+async def test_a_full_buffer_raises_if_configured(process: Server, name: str) -> None:
     async with Queen(process.base_url, buffer_max_bytes=20) as queen:
         events = queen.queue(name).buffer({**SLOW, "when_full": "raise"})
         await events.push([{"data": "fifteen bytes"}])
@@ -68,7 +68,7 @@ async def test_a_full_buffer_raises_if_asked_to(process: Server, name: str) -> N
         assert queen.get_buffer_stats()["totalBufferedBytes"] == 15
 
 
-async def test_time_sends_a_buffer_too(shared: Queen, name: str) -> None:
+async def test_a_buffer_is_flushed_after_its_time(shared: Queen, name: str) -> None:
     result = await shared.queue(name).buffer(message_count=1_000, time_millis=50).push({"data": 1})
     async with asyncio.timeout(5):
         await result.stored()
@@ -84,7 +84,7 @@ async def test_close_flushes(process: Server, shared: Queen, name: str) -> None:
     assert await numbers(shared, name) == [0, 1, 2]
 
 
-async def test_close_raises_with_what_is_left(process: Server, name: str) -> None:
+async def test_close_raises_with_the_unsent_messages(process: Server, name: str) -> None:
     queen = Queen(process.base_url, close_timeout=0.3)
     queen.transport = faulty = Faulty(queen.transport)
     faulty.is_down = True
@@ -96,9 +96,7 @@ async def test_close_raises_with_what_is_left(process: Server, name: str) -> Non
     assert [bytes(each.item.payload) for each in caught.value.failed] == [b"0", b"1", b"2"]
 
 
-async def test_one_refused_item_does_not_take_its_neighbours_with_it(
-    shared: Queen, name: str
-) -> None:
+async def test_a_rejected_item_does_not_affect_the_others(shared: Queen, name: str) -> None:
     await shared.queue(name).config({"maxPayloadBytes": 100}).create()
     events = shared.queue(name).buffer(SLOW)
     await events.push({"data": 1})
@@ -115,7 +113,7 @@ async def test_one_refused_item_does_not_take_its_neighbours_with_it(
     assert shared.get_buffer_stats()["totalBufferedMessages"] == 0
 
 
-async def test_the_stats_count_what_waits(shared: Queen, name: str) -> None:
+async def test_the_stats_count_buffered_messages(shared: Queen, name: str) -> None:
     await shared.queue(name).buffer(SLOW).push([{"data": "ab"}, {"data": "cd"}])
 
     stats = shared.get_buffer_stats()
@@ -126,14 +124,12 @@ async def test_the_stats_count_what_waits(shared: Queen, name: str) -> None:
     assert shared.get_buffer_stats()["flushesPerformed"] == 1
 
 
-def test_an_unknown_option_is_refused() -> None:
+def test_an_unknown_option_is_rejected() -> None:
     with pytest.raises(errors.BadRequest, match="message_cuont"):
         Queen().queue("q").buffer({"message_cuont": 5})
 
 
-async def test_an_item_that_cannot_be_sent_is_refused_before_it_stands_beside_others(
-    shared: Queen, name: str
-) -> None:
+async def test_an_invalid_item_is_rejected_before_it_is_buffered(shared: Queen, name: str) -> None:
     events = shared.queue(name).buffer(SLOW)
     await events.push({"data": 1})
     with pytest.raises(errors.InvalidItem):
@@ -146,7 +142,7 @@ async def test_an_item_that_cannot_be_sent_is_refused_before_it_stands_beside_ot
     assert await numbers(shared, name) == [1, 3]
 
 
-async def test_headers_are_sent_as_they_were_when_pushed(shared: Queen, name: str) -> None:
+async def test_headers_are_copied_when_pushed(shared: Queen, name: str) -> None:
     headers = {"kind": "first"}
     await shared.queue(name).buffer(SLOW).push({"data": 1, "headers": headers})
     headers["kind"] = "second"
@@ -157,7 +153,7 @@ async def test_headers_are_sent_as_they_were_when_pushed(shared: Queen, name: st
 
 
 @pytest.mark.parametrize("answer", [RuntimeError("of nobody"), b"<html></html>"])
-async def test_whatever_a_flush_fails_with_its_batch_is_kept(
+async def test_a_batch_is_kept_after_any_error_of_a_flush(
     shared: Queen, name: str, answer: Exception | bytes
 ) -> None:
     shared.transport = faulty = Faulty(shared.transport)
@@ -173,7 +169,7 @@ async def test_whatever_a_flush_fails_with_its_batch_is_kept(
     assert shared.get_buffer_stats()["flushesFailed"] == 2
 
 
-async def test_each_push_is_told_of_its_own_items_alone(shared: Queen, name: str) -> None:
+async def test_each_push_reports_only_its_own_items(shared: Queen, name: str) -> None:
     await shared.queue(name).config({"maxPayloadBytes": 100}).create()
     events = shared.queue(name).buffer(SLOW)
     good = await events.push({"data": 1})
@@ -189,7 +185,7 @@ async def test_each_push_is_told_of_its_own_items_alone(shared: Queen, name: str
         assert [each.code for each in caught.value.failed] == ["payload_too_large"]
 
 
-async def test_a_refusal_is_remembered_however_many_follow(shared: Queen, name: str) -> None:
+async def test_a_rejection_is_kept_however_many_follow(shared: Queen, name: str) -> None:
     await shared.queue(name).config({"maxPayloadBytes": 100}).create()
     events = shared.queue(name).buffer(message_count=1, time_millis=60_000)
     first = await events.push({"data": "x" * 200})
@@ -217,7 +213,7 @@ async def test_large_headers_are_sent_in_several_requests(shared: Queen, name: s
     assert len(pushes) == 2 + 3
 
 
-async def test_a_request_that_is_too_large_is_sent_in_halves(shared: Queen, name: str) -> None:
+async def test_a_request_that_is_too_large_is_split_in_halves(shared: Queen, name: str) -> None:
     shared.transport = faulty = Faulty(shared.transport)
     faulty.answers = [errors.BodyTooLarge("too large"), errors.BodyTooLarge("too large")]
     result = await shared.queue(name).buffer(SLOW).push([{"data": n} for n in range(7)])
@@ -227,7 +223,7 @@ async def test_a_request_that_is_too_large_is_sent_in_halves(shared: Queen, name
     assert await numbers(shared, name) == list(range(7))
 
 
-async def test_who_waits_for_what_close_could_not_store_is_told(process: Server, name: str) -> None:
+async def test_close_fails_the_waits_for_unsent_messages(process: Server, name: str) -> None:
     queen = Queen(process.base_url, close_timeout=0.3)
     queen.transport = faulty = Faulty(queen.transport)
     faulty.is_down = True
@@ -243,7 +239,7 @@ async def test_who_waits_for_what_close_could_not_store_is_told(process: Server,
                 await told
 
 
-async def test_close_says_what_it_does_not_know(process: Server, name: str) -> None:
+async def test_close_reports_an_unknown_outcome(process: Server, name: str) -> None:
     queen = Queen(process.base_url, close_timeout=0.3)
     queen.transport = faulty = Faulty(queen.transport)
     faulty.lose_answers = 1_000
@@ -254,7 +250,7 @@ async def test_close_says_what_it_does_not_know(process: Server, name: str) -> N
     assert [each.code for each in caught.value.failed] == ["outcome_unknown"]
 
 
-def test_buffers_go_on_in_the_next_event_loop(process: Server, name: str) -> None:
+def test_buffers_continue_in_the_next_event_loop(process: Server, name: str) -> None:
     queen = Queen(process.base_url)
     events = queen.queue(name).buffer(SLOW)
 
@@ -273,7 +269,7 @@ def test_buffers_go_on_in_the_next_event_loop(process: Server, name: str) -> Non
     assert asyncio.run(end()) == [0, 1, 2, 3]
 
 
-async def test_close_flushes_after_a_consumer_that_failed(
+async def test_close_flushes_after_a_failed_consumer(
     process: Server, shared: Queen, name: str
 ) -> None:
     begun = asyncio.Event()

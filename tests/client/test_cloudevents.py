@@ -1,4 +1,4 @@
-"""CloudEvents go in and come out as they were, binary and structured."""
+"""CloudEvents round-trip in binary and structured mode."""
 
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -20,7 +20,7 @@ EVENT: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("mode", ["binary", "structured"])
-async def test_an_event_comes_out_as_it_went_in(
+async def test_an_event_round_trips(
     shared: Queen, name: str, mode: Literal["binary", "structured"]
 ) -> None:
     await cloudevents.push(shared.queue(name), EVENT, mode=mode)
@@ -43,14 +43,14 @@ async def test_attributes_are_headers_and_data_is_the_payload(shared: Queen, nam
     assert message.headers["ce-sampled"] == "true"
 
 
-def test_what_is_no_event_is_refused() -> None:
+def test_an_invalid_event_is_rejected() -> None:
     with pytest.raises(errors.InvalidItem, match="'source'"):
         cloudevents.to_item({"id": "1", "type": "t"})
     with pytest.raises(errors.InvalidItem, match=r"0\.3"):
         cloudevents.to_item({"id": "1", "type": "t", "source": "s", "specversion": "0.3"})
 
 
-async def test_a_message_that_is_no_event_says_so(shared: Queen, name: str) -> None:
+async def test_a_message_without_an_event_raises(shared: Queen, name: str) -> None:
     await shared.queue(name).push([{"data": 1}])
     (message,) = await shared.queue(name).pop()
 

@@ -1,4 +1,4 @@
-"""Consumers: what their handlers' outcomes mean, and how they stop."""
+"""Consumers: the effects of their handlers' outcomes, and how they stop."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ class Order(msgspec.Struct):
     id: int
 
 
-async def test_a_failed_message_comes_again_and_the_others_go_on(queen: Queen) -> None:
+async def test_a_failed_message_is_redelivered_and_the_others_continue(queen: Queen) -> None:
     orders = queen.queue("orders")
     await orders.config({"retryDelay": 0}).create()
     await orders.push([{"data": n} for n in range(3)])
@@ -33,7 +33,7 @@ async def test_a_failed_message_comes_again_and_the_others_go_on(queen: Queen) -
     assert seen == [(0, 1), (1, 1), (1, 2), (2, 1)]
 
 
-async def test_each_leaves_the_rest_of_a_delivery_alone_after_a_failure(queen: Queen) -> None:
+async def test_each_skips_the_rest_of_a_delivery_after_a_failure(queen: Queen) -> None:
     orders = queen.queue("orders")
     await orders.config({"retryDelay": 0}).create()
     await orders.push([{"data": n} for n in range(3)])
@@ -50,7 +50,7 @@ async def test_each_leaves_the_rest_of_a_delivery_alone_after_a_failure(queen: Q
 
 
 @pytest.mark.parametrize("is_ordered", [True, False])
-async def test_each_leaves_the_rest_alone_after_a_nack_by_transaction(
+async def test_each_skips_the_rest_after_a_nack_in_a_transaction(
     queen: Queen, is_ordered: bool
 ) -> None:
     orders = queen.queue("orders")
@@ -71,9 +71,7 @@ async def test_each_leaves_the_rest_alone_after_a_nack_by_transaction(
 
 
 @pytest.mark.parametrize("waits", [True, False])
-async def test_an_idle_consumer_of_a_queue_that_nobody_made_says_so(
-    queen: Queen, waits: bool
-) -> None:
+async def test_an_idle_consumer_of_a_missing_queue_raises(queen: Queen, waits: bool) -> None:
     async def handler(message: Message[Any]) -> None: ...
 
     with pytest.raises(errors.QueueNotFound):
@@ -81,7 +79,7 @@ async def test_an_idle_consumer_of_a_queue_that_nobody_made_says_so(
             await queen.queue("nobody-made-this").wait(waits).idle_millis(300).consume(handler)
 
 
-async def test_a_consumer_may_be_there_before_its_queue(queen: Queen) -> None:
+async def test_a_consumer_may_start_before_its_queue_exists(queen: Queen) -> None:
     orders = queen.queue("orders")
     seen: list[int] = []
 
@@ -95,16 +93,16 @@ async def test_a_consumer_may_be_there_before_its_queue(queen: Queen) -> None:
     assert seen == [1]
 
 
-async def test_an_idle_consumer_whose_server_is_away_does_not_end_as_if_nothing_was_there() -> None:
+async def test_an_idle_consumer_with_an_unavailable_server_raises() -> None:
     async def handler(message: Message[Any]) -> None: ...
 
-    # Three attempts take longer than the time that it may be idle.
+    # Three attempts take longer than the idle time.
     async with Queen("http://127.0.0.1:9", retry_delay_millis=1_000) as queen:
         with pytest.raises(errors.ServerUnreachable):
             await queen.queue("orders").idle_millis(1).consume(handler)
 
 
-async def test_a_consumer_whose_last_pop_failed_does_not_end_as_if_nothing_was_there(
+async def test_an_idle_consumer_whose_last_pop_failed_raises(
     queen: Queen,
 ) -> None:
     async def handler(message: Message[Any]) -> None: ...
@@ -116,7 +114,7 @@ async def test_a_consumer_whose_last_pop_failed_does_not_end_as_if_nothing_was_t
 
 
 @pytest.mark.parametrize("failure", [ValueError("\ud800"), asyncio.CancelledError()])
-async def test_whatever_a_handler_raises_is_a_failure_of_its_message(
+async def test_any_exception_of_a_handler_fails_its_message(
     queen: Queen, failure: BaseException
 ) -> None:
     orders = queen.queue("orders")
@@ -129,16 +127,16 @@ async def test_whatever_a_handler_raises_is_a_failure_of_its_message(
         if message.data == 0:
             raise failure
 
-    def told(message: Message[int], error: BaseException) -> None: ...
+    def failed(message: Message[int], error: BaseException) -> None: ...
 
     async with asyncio.timeout(20):
-        await orders.limit(3).on_error(told).consume(handler)
+        await orders.limit(3).on_error(failed).consume(handler)
 
     assert seen == [(0, 1), (0, 2), (1, 1)]
     assert (await orders.dlq().get())["total"] == 1
 
 
-async def test_a_limit_leaves_work_to_all_workers(queen: Queen) -> None:
+async def test_a_limit_is_shared_by_all_workers(queen: Queen) -> None:
     orders = queen.queue("orders")
     for number in range(4):
         await orders.partition(str(number)).push([{"data": number}])
@@ -146,7 +144,7 @@ async def test_a_limit_leaves_work_to_all_workers(queen: Queen) -> None:
 
     async def handler(messages: list[Message[int]]) -> None:
         async with asyncio.timeout(10):
-            await together.wait()  # All four at once, or never.
+            await together.wait()  # Passes only if all four run at the same time.
 
     await orders.batch(4).concurrency(4).limit(4).consume(handler)
 
@@ -154,7 +152,7 @@ async def test_a_limit_leaves_work_to_all_workers(queen: Queen) -> None:
     assert await orders.batch(4).partitions(4).pop() == []
 
 
-async def test_a_handler_says_retry_or_dead_letter(queen: Queen) -> None:
+async def test_a_handler_can_request_a_retry_or_a_dead_letter(queen: Queen) -> None:
     orders = queen.queue("orders").config({"ordered": False})
     await orders.create()
     await orders.push([{"data": "again"}, {"data": "never"}])
@@ -172,7 +170,7 @@ async def test_a_handler_says_retry_or_dead_letter(queen: Queen) -> None:
     assert sorted(seen) == [("again", 1), ("again", 1), ("never", 1)]
 
 
-async def test_a_delay_that_is_no_time_is_a_failure_of_the_handler(queen: Queen) -> None:
+async def test_an_invalid_delay_is_a_failure_of_the_handler(queen: Queen) -> None:
     orders = queen.queue("orders").config({"ordered": False, "retryLimit": 0})
     await orders.create()
     await orders.push([{"data": "wrong"}, {"data": "right"}])
@@ -190,7 +188,7 @@ async def test_a_delay_that_is_no_time_is_a_failure_of_the_handler(queen: Queen)
     assert "is not a duration" in (letter.error_message or "")
 
 
-async def test_a_batch_tells_which_messages_failed(queen: Queen) -> None:
+async def test_a_batch_handler_returns_the_failed_messages(queen: Queen) -> None:
     orders = queen.queue("orders").config({"ordered": False, "retryDelay": 0})
     await orders.create()
     await orders.push([{"data": n} for n in range(4)])
@@ -207,25 +205,25 @@ async def test_a_batch_tells_which_messages_failed(queen: Queen) -> None:
     assert sorted(n for batch in seen[1:] for n in batch) == [1, 3]
 
 
-async def test_callbacks_change_nothing_about_acks(queen: Queen) -> None:
+async def test_callbacks_do_not_affect_acks(queen: Queen) -> None:
     orders = queen.queue("orders").config({"retryLimit": 0})
     await orders.create()
     await orders.push([{"data": "good"}, {"data": "bad"}])
-    told: list[tuple[str, str]] = []
+    errors_of: list[tuple[str, str]] = []
 
     async def handler(message: Message[str]) -> None:
         if message.data == "bad":
             raise ValueError("bad")
 
     def succeeded(message: Message[str]) -> None:
-        told.append(("done", message.data))
+        errors_of.append(("done", message.data))
 
     def failed(message: Message[str], error: BaseException) -> None:
-        told.append((str(error), message.data))
+        errors_of.append((str(error), message.data))
 
     await orders.limit(2).on_success(succeeded).on_error(failed).consume(handler)
 
-    assert told == [("done", "good"), ("bad", "bad")]
+    assert errors_of == [("done", "good"), ("bad", "bad")]
     assert await orders.pop() == []
 
 
@@ -244,7 +242,7 @@ async def test_the_limit_counts_for_all_workers_together(queen: Queen) -> None:
     assert len(seen) == 7
 
 
-async def test_stopping_ends_the_long_poll_at_once(queen: Queen) -> None:
+async def test_stopping_ends_the_long_poll_immediately(queen: Queen) -> None:
     await queen.queue("orders").create()
     stop = asyncio.Event()
 
@@ -256,7 +254,7 @@ async def test_stopping_ends_the_long_poll_at_once(queen: Queen) -> None:
         await work
 
 
-async def test_an_event_of_a_thread_stops_too(queen: Queen) -> None:
+async def test_a_threading_event_stops_a_consumer(queen: Queen) -> None:
     await queen.queue("orders").create()
     stop = threading.Event()
     threading.Timer(0.3, stop.set).start()
@@ -289,7 +287,7 @@ async def test_a_consumer_ends_when_it_cannot_renew_its_leases(
             await orders.renew_lease(interval_millis="100ms").consume(handler)
 
 
-async def test_what_is_popped_and_not_begun_is_released_when_stopped(queen: Queen) -> None:
+async def test_unstarted_messages_are_released_when_stopped(queen: Queen) -> None:
     orders = queen.queue("orders")
     await orders.push([{"data": n} for n in range(5)])
     stop = asyncio.Event()
@@ -314,7 +312,7 @@ async def test_manual_acks_are_left_to_the_handler(queen: Queen) -> None:
 
     await orders.auto_ack(False).limit(1).consume(handler)
 
-    assert await orders.pop() == []  # Still held by that lease.
+    assert await orders.pop() == []  # The lease is still valid.
 
 
 async def test_an_undecodable_payload_becomes_a_dead_letter(queen: Queen) -> None:
@@ -330,7 +328,7 @@ async def test_an_undecodable_payload_becomes_a_dead_letter(queen: Queen) -> Non
     assert seen == [8]
 
 
-async def test_a_consumer_that_renews_outlives_its_lease(queen: Queen) -> None:
+async def test_renewal_extends_a_lease_beyond_its_time(queen: Queen) -> None:
     orders = queen.queue("orders")
     await orders.config({"leaseTime": 1}).create()
     await orders.push([{"data": "long"}])
@@ -338,7 +336,7 @@ async def test_a_consumer_that_renews_outlives_its_lease(queen: Queen) -> None:
 
     async def handler(message: Message[str]) -> None:
         seen.append(message.attempt)
-        await asyncio.sleep(3.2)  # Three leases long: what is proved is that it may take so long.
+        await asyncio.sleep(3.2)  # Takes as long as three leases.
 
     await orders.renew_lease(True).limit(1).consume(handler)
 
@@ -346,7 +344,7 @@ async def test_a_consumer_that_renews_outlives_its_lease(queen: Queen) -> None:
     assert await orders.pop() == []
 
 
-async def test_a_late_ack_is_refused_with_a_typed_error(queen: Queen, clock: Clock) -> None:
+async def test_a_late_ack_raises_a_typed_error(queen: Queen, clock: Clock) -> None:
     orders = queen.queue("orders")
     await orders.config({"leaseTime": 60, "retryDelay": 0}).create()
     await orders.push([{"data": 1}])
@@ -377,12 +375,12 @@ async def test_a_lost_lease_cancels_the_handler(queen: Queen, clock: Clock) -> N
             ended.set()
             raise
 
-    # A renewal before the second pop would be in time: it comes well after.
+    # The renewal runs well after the second pop, because before it would succeed.
     work = orders.renew_lease(True, 1_500).limit(1).start(handler)
     async with asyncio.timeout(10):
         await begun.wait()
         await clock.advance(seconds=61)
-        # Whoever gets it now takes the lease from the first.
+        # This pop takes the lease from the first.
         async with orders.receive() as second:
             assert second.attempt == 2
         await ended.wait()
@@ -403,7 +401,7 @@ async def test_receive_acks_or_nacks(queen: Queen) -> None:
     assert await orders.pop() == []
 
 
-async def test_a_consumer_that_does_not_wait_rests_between_empty_pops(queen: Queen) -> None:
+async def test_a_consumer_that_does_not_wait_pauses_between_empty_pops(queen: Queen) -> None:
     await queen.queue("orders").create()
     queen.transport = faulty = Faulty(queen.transport)
 
@@ -414,7 +412,7 @@ async def test_a_consumer_that_does_not_wait_rests_between_empty_pops(queen: Que
     assert 2 <= len(faulty.sent) <= 20
 
 
-async def test_a_large_push_says_which_part_is_stored(queen: Queen) -> None:
+async def test_a_large_push_reports_which_part_is_stored(queen: Queen) -> None:
     queen.transport = faulty = Faulty(queen.transport)
     pushes = 0
 

@@ -1,4 +1,4 @@
-"""What clients of old got wrong, one test each."""
+"""Defects of earlier clients, one test each."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from tests.support.server import Server
 
 @contextlib.asynccontextmanager
 async def answering(url: str, *, lost: int) -> AsyncGenerator[str]:
-    """A way to a server on which so many answers get lost."""
+    """A client that loses this many responses of a server."""
     left = [lost]
 
     async def handle(request: web.Request) -> web.Response:
@@ -59,7 +59,7 @@ async def test_a_pop_that_fails_raises(process: Server) -> None:
             await queen.queue("nobody-made-this").pop()
 
 
-async def test_a_pop_does_not_wait_unless_asked(shared: Queen, name: str) -> None:
+async def test_a_pop_does_not_wait_by_default(shared: Queen, name: str) -> None:
     await shared.queue(name).create()
     async with asyncio.timeout(5):
         assert await shared.queue(name).pop() == []
@@ -69,12 +69,12 @@ async def test_auto_ack_of_a_pop_is_honoured(shared: Queen, name: str) -> None:
     await shared.queue(name).push([{"data": 1}, {"data": 2}])
 
     (first,) = await shared.queue(name).auto_ack(True).pop()
-    (second,) = await shared.queue(name).pop()  # Not held back: the first is settled.
+    (second,) = await shared.queue(name).pop()  # The first one is settled.
 
     assert (first.data, first.lease_id, second.data) == (1, None, 2)
 
 
-async def test_a_batch_ack_answers_for_each_message(queen: Queen, clock: Clock) -> None:
+async def test_a_batch_ack_returns_a_result_per_message(queen: Queen, clock: Clock) -> None:
     await queen.queue("q").config({"leaseTime": 60}).create()
     await queen.queue("q").partition("a").push({"data": "lost"})
     (lost,) = await queen.queue("q").pop()
@@ -91,7 +91,7 @@ async def test_a_batch_ack_answers_for_each_message(queen: Queen, clock: Clock) 
     await queen.ack(again)
 
 
-async def test_an_unknown_status_is_refused(shared: Queen, name: str) -> None:
+async def test_an_unknown_status_is_rejected(shared: Queen, name: str) -> None:
     await shared.queue(name).push({"data": 1})
     (message,) = await shared.queue(name).pop()
 
@@ -104,7 +104,7 @@ async def test_an_unknown_status_is_refused(shared: Queen, name: str) -> None:
 @pytest.mark.parametrize(
     "error", [TimeoutError("network timeout"), errors.ServerUnreachable("mine"), OSError("timeout")]
 )
-async def test_an_error_of_the_handler_is_the_handlers(
+async def test_an_error_of_the_handler_is_never_taken_for_a_transport_error(
     shared: Queen, name: str, error: Exception
 ) -> None:
     await shared.queue(name).config({"retryLimit": 0}).create()
@@ -120,7 +120,7 @@ async def test_an_error_of_the_handler_is_the_handlers(
     assert str(error) in letters["messages"][0]["errorMessage"]
 
 
-async def test_a_transaction_is_refused_with_a_lost_lease(queen: Queen, clock: Clock) -> None:
+async def test_a_transaction_with_a_lost_lease_is_rejected(queen: Queen, clock: Clock) -> None:
     await queen.queue("in").config({"leaseTime": 60, "retryDelay": 0}).create()
     await queen.queue("in").push({"data": 1})
     (message,) = await queen.queue("in").pop()
@@ -147,7 +147,7 @@ async def test_any_name_works_everywhere(shared: Queen, name: str, odd: str) -> 
     await queue.delete()
 
 
-async def test_each_item_that_is_not_durable_is_listed(shared: Queen, name: str) -> None:
+async def test_each_item_that_is_not_stored_is_listed(shared: Queen, name: str) -> None:
     await shared.queue(name).config({"maxPayloadBytes": 100}).create()
 
     with pytest.raises(PushError) as caught:
@@ -168,13 +168,13 @@ async def test_every_message_has_a_trace(shared: Queen, name: str) -> None:
     assert [bytes(event.data) for event in events] == [b'{"text":"seen"}']
 
 
-async def test_making_a_client_touches_no_signal() -> None:
+async def test_creating_a_client_changes_no_signal_handler() -> None:
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     Queen()
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
 
 
-async def test_a_push_whose_answer_got_lost_is_stored_once(process: Server, name: str) -> None:
+async def test_a_push_whose_response_is_lost_is_stored_once(process: Server, name: str) -> None:
     async with Queen(process.base_url) as queen:
         queen.transport = faulty = Faulty(queen.transport)
         faulty.lose_answers = 1
@@ -187,7 +187,7 @@ async def test_a_push_whose_answer_got_lost_is_stored_once(process: Server, name
 
 @pytest.mark.parametrize("status", [True, False, "retry", "dlq"])
 @pytest.mark.parametrize("is_batch", [True, False])
-async def test_a_settlement_whose_answer_got_lost_is_not_refused_when_repeated(
+async def test_a_repeated_ack_after_a_lost_response_succeeds(
     shared: Queen, name: str, status: "bool | str", is_batch: bool
 ) -> None:
     async with answering(shared.config.urls[0], lost=1) as url, Queen(url) as queen:
@@ -198,7 +198,7 @@ async def test_a_settlement_whose_answer_got_lost_is_not_refused_when_repeated(
     assert message.is_settled
 
 
-async def test_a_deletion_whose_answer_got_lost_is_done(shared: Queen, name: str) -> None:
+async def test_a_deletion_whose_response_is_lost_succeeds(shared: Queen, name: str) -> None:
     await shared.queue(name).create()
     async with answering(shared.config.urls[0], lost=1) as url, Queen(url) as queen:
         await queen.queue(name).delete()
@@ -206,7 +206,7 @@ async def test_a_deletion_whose_answer_got_lost_is_done(shared: Queen, name: str
         await shared.queue(name).delete()
 
 
-async def test_an_item_that_is_no_mapping_is_refused(shared: Queen) -> None:
+async def test_an_item_that_is_not_a_mapping_is_rejected(shared: Queen) -> None:
     with pytest.raises(errors.InvalidItem, match="mapping"):
         await shared.queue("q").push(["x"])  # pyright: ignore[reportArgumentType, reportCallIssue]
 
@@ -216,7 +216,7 @@ async def test_a_partition_needs_a_name(shared: Queen) -> None:
         shared.queue("q").partition("")
 
 
-async def test_a_slip_in_a_name_is_answered_with_what_was_meant(shared: Queen) -> None:
+async def test_a_misspelt_name_gets_a_suggestion(shared: Queen) -> None:
     with pytest.raises(errors.InvalidOption, match="did you mean 'leaseTime'"):
         await shared.queue("q").config({"leaseTme": 5}).create()
     with pytest.raises(errors.InvalidItem, match="did you mean 'transactionId'"):
@@ -225,7 +225,7 @@ async def test_a_slip_in_a_name_is_answered_with_what_was_meant(shared: Queen) -
         Queen(timeout_milis=5)
 
 
-async def test_a_closed_client_can_be_opened_again(process: Server, name: str) -> None:
+async def test_a_closed_client_can_be_reopened(process: Server, name: str) -> None:
     queen = Queen(process.base_url)
     async with queen:
         await queen.queue(name).push({"data": 1})

@@ -1,4 +1,4 @@
-"""How a process with a client ends: by a signal, a fork, or without a word."""
+"""How a process with a client ends: by a signal, after a fork, or without `close()`."""
 
 import asyncio
 import os
@@ -81,7 +81,7 @@ async def started(script: str, argument: str) -> asyncio.subprocess.Process:
 
 
 async def ended(script: str, argument: str) -> str:
-    """What the script said on stderr; it ends well."""
+    """The output of the script on stderr. Its exit code must be 0."""
     process = await started(script, argument)
     async with asyncio.timeout(30):
         _, said = await process.communicate()
@@ -89,7 +89,7 @@ async def ended(script: str, argument: str) -> str:
     return said.decode()
 
 
-async def test_a_forked_process_has_numbers_of_its_own(server: Server) -> None:
+async def test_a_forked_process_has_its_own_sequences(server: Server) -> None:
     await ended(FORKED, server.base_url)
 
     async with Queen(server.base_url) as queen:
@@ -97,7 +97,7 @@ async def test_a_forked_process_has_numbers_of_its_own(server: Server) -> None:
     assert [message.data for message in messages] == ["before", "child", "parent"]
 
 
-async def test_a_plain_client_that_nobody_closed_stores_its_buffer_at_exit(server: Server) -> None:
+async def test_an_unclosed_sync_client_stores_its_buffer_at_exit(server: Server) -> None:
     await ended(UNCLOSED_SYNC, server.base_url)
 
     async with Queen(server.base_url) as queen:
@@ -105,13 +105,13 @@ async def test_a_plain_client_that_nobody_closed_stores_its_buffer_at_exit(serve
     assert message.data == 1
 
 
-async def test_a_client_that_nobody_closed_says_what_is_lost() -> None:
+async def test_an_unclosed_client_reports_lost_messages() -> None:
     said = await ended(UNCLOSED, "http://127.0.0.1:9")
 
     assert "1 buffered messages are lost" in said
 
 
-async def test_a_signal_ends_a_worker_whose_buffer_cannot_be_stored() -> None:
+async def test_a_signal_stops_a_worker_whose_buffer_cannot_be_stored() -> None:
     process = await started(TERMINATED, "0.5")
     assert process.stdout is not None
     async with asyncio.timeout(20):
@@ -121,13 +121,13 @@ async def test_a_signal_ends_a_worker_whose_buffer_cannot_be_stored() -> None:
     assert (process.returncode, said) == (0, b"1 left\n")
 
 
-async def test_a_second_signal_gives_buffers_no_more_time() -> None:
+async def test_a_second_signal_stops_waiting_for_buffers() -> None:
     process = await started(TERMINATED, "600")
     assert process.stdout is not None
     async with asyncio.timeout(20):
         assert await process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGTERM)
-        await asyncio.sleep(0.5)  # Two signals at the same instant would be one.
+        await asyncio.sleep(0.5)  # Two signals in a row may arrive as one.
         process.send_signal(signal.SIGTERM)
         said, _ = await process.communicate()
     assert (process.returncode, said) == (0, b"1 left\n")

@@ -1,4 +1,4 @@
-"""Handlers: plain or async, of one message or many, in charge of their acks if they want."""
+"""Handlers: sync or async, for one message or a batch, with automatic or manual acks."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ from queen import DeadLetter, LeaseLost, Message, Queen, errors
 from tests.support.clock import Clock
 
 
-async def test_a_batch_handler_may_settle_single_messages(shared: Queen, name: str) -> None:
+async def test_a_batch_handler_may_acknowledge_single_messages(shared: Queen, name: str) -> None:
     queue = shared.queue(name).config({"ordered": False, "retryDelay": 0})
     await queue.create()
     await queue.push([{"data": n} for n in range(3)])
@@ -29,7 +29,7 @@ async def test_a_batch_handler_may_settle_single_messages(shared: Queen, name: s
     assert seen == [[(0, 1), (1, 1), (2, 1)], [(1, 2)]]
 
 
-async def test_a_failed_message_of_an_unordered_queue_holds_back_no_other(
+async def test_a_failed_message_of_an_unordered_queue_does_not_block_the_others(
     shared: Queen, name: str
 ) -> None:
     queue = shared.queue(name).config({"ordered": False, "retryDelay": 60_000})
@@ -47,14 +47,14 @@ async def test_a_failed_message_of_an_unordered_queue_holds_back_no_other(
     assert sorted(seen) == [0, 1, 2, 3]
 
 
-async def test_a_plain_function_runs_in_a_thread(shared: Queen, name: str) -> None:
+async def test_a_sync_function_runs_in_a_thread(shared: Queen, name: str) -> None:
     for number in range(4):
         await shared.queue(name).partition(str(number)).push({"data": number})
     barrier = threading.Barrier(4, timeout=10)
     seen: list[int] = []
 
     def handler(message: Message[int]) -> None:
-        barrier.wait()  # All four at once, or never.
+        barrier.wait()  # Passes only if all four run at the same time.
         seen.append(message.data)
 
     await shared.queue(name).concurrency(4).limit(4).consume(handler)
@@ -63,7 +63,7 @@ async def test_a_plain_function_runs_in_a_thread(shared: Queen, name: str) -> No
     assert await shared.queue(name).pop() == []
 
 
-async def test_a_callback_that_fails_changes_nothing(shared: Queen, name: str) -> None:
+async def test_a_failing_callback_has_no_effect(shared: Queen, name: str) -> None:
     await shared.queue(name).push([{"data": 1}, {"data": 2}])
     seen: list[int] = []
 
@@ -78,7 +78,7 @@ async def test_a_callback_that_fails_changes_nothing(shared: Queen, name: str) -
     assert seen == [1, 2]
 
 
-async def test_a_consumer_without_renewal_learns_of_its_loss(queen: Queen, clock: Clock) -> None:
+async def test_a_consumer_without_renewal_gets_lease_lost(queen: Queen, clock: Clock) -> None:
     queue = queen.queue("q")
     await queue.config({"leaseTime": 60, "retryDelay": 0}).create()
     await queue.push({"data": 1})
@@ -102,10 +102,10 @@ async def test_a_consumer_without_renewal_learns_of_its_loss(queen: Queen, clock
 
     assert [type(error) for error in told] == [LeaseLost]
     assert second.attempt == 2
-    await second.ack()  # The late ack took nothing from it.
+    await second.ack()  # The late ack did not affect it.
 
 
-async def test_a_handler_may_be_told_of_a_loss_instead_of_cancelled(
+async def test_a_handler_can_be_notified_of_a_lost_lease_instead_of_cancelled(
     queen: Queen, clock: Clock
 ) -> None:
     queue = queen.queue("q")
@@ -122,7 +122,7 @@ async def test_a_handler_may_be_told_of_a_loss_instead_of_cancelled(
     def lost(message: Message[int]) -> None:
         told.set()
 
-    # A renewal before the second pop would be in time: it comes well after.
+    # The renewal runs well after the second pop, because before it would succeed.
     work = queue.limit(1).renew_lease(True, 1_500).on_lease_lost(lost).start(handler)
     async with asyncio.timeout(10):
         await begun.wait()
@@ -143,7 +143,7 @@ async def test_all_leases_of_a_batch_are_renewed_by_one_call(shared: Queen, name
 
     async def handler(message: Message[str]) -> None:
         seen.append((message.data, message.attempt))
-        await asyncio.sleep(0.7)  # The third begins after the first lease has ended.
+        await asyncio.sleep(0.7)  # The third starts after the first lease would have ended.
 
     await queue.batch(3).partitions(3).each().renew_lease(True).limit(3).consume(handler)
 
@@ -151,7 +151,7 @@ async def test_all_leases_of_a_batch_are_renewed_by_one_call(shared: Queen, name
     assert await queue.batch(3).partitions(3).pop() == []
 
 
-async def test_receive_lets_a_block_say_dead_letter(shared: Queen, name: str) -> None:
+async def test_receive_lets_a_block_dead_letter_its_message(shared: Queen, name: str) -> None:
     await shared.queue(name).push({"data": 1})
     with pytest.raises(DeadLetter):
         async with shared.queue(name).receive():
@@ -161,7 +161,7 @@ async def test_receive_lets_a_block_say_dead_letter(shared: Queen, name: str) ->
     assert [each["errorMessage"] for each in letters["messages"]] == ["hopeless"]
 
 
-async def test_a_cancelled_receive_gives_its_message_back(shared: Queen, name: str) -> None:
+async def test_a_cancelled_receive_releases_its_message(shared: Queen, name: str) -> None:
     await shared.queue(name).push({"data": 1})
     begun = asyncio.Event()
 
@@ -209,14 +209,12 @@ async def test_run_consumes_with_every_registered_handler(shared: Queen, name: s
     assert callable(second)
 
 
-async def test_run_without_handlers_says_so(shared: Queen) -> None:
+async def test_run_without_handlers_raises(shared: Queen) -> None:
     with pytest.raises(errors.BadRequest, match="no handler"):
         await shared.run()
 
 
-async def test_one_consumer_that_cannot_go_on_stops_all_and_raises(
-    shared: Queen, name: str
-) -> None:
+async def test_a_failed_consumer_stops_all_others_and_raises(shared: Queen, name: str) -> None:
     await shared.queue(name).create()
     await shared.queue(name).group("taken").pop()
 

@@ -1,4 +1,4 @@
-"""What installing and importing the SDK alone costs."""
+"""The cost of installing and importing only the SDK."""
 
 import os
 import pkgutil
@@ -31,7 +31,7 @@ SERVER = [
 ]
 
 
-def test_the_sdk_needs_nothing_of_the_server() -> None:
+def test_the_sdk_imports_no_part_of_the_server() -> None:
     modules = [each.name for each in pkgutil.iter_modules(queen.client.__path__)]
     code = f"""
 import importlib, sys
@@ -78,15 +78,15 @@ def cpu_seconds(code: str) -> float:
 
 
 def test_importing_queen_takes_less_than_150_milliseconds() -> None:
-    cpu_seconds("from queen import Queen")  # Compiled from now on.
-    # The least of some: whatever else runs adds to the time of a processor, nothing takes from it.
+    cpu_seconds("from queen import Queen")  # Compile the modules first.
+    # The minimum of several runs, because other programs only add CPU time.
     bare = min(cpu_seconds("") for _ in range(5))
     ours = min(cpu_seconds("from queen import Queen") for _ in range(7))
 
-    assert ours - bare < 0.150 * 1.6  # Others share the caches of the processor.
+    assert ours - bare < 0.150 * 1.6  # The factor allows for shared processor caches.
 
 
-def test_two_distributions_that_both_bring_the_package_are_told_apart(tmp_path: Path) -> None:
+def test_a_conflicting_distribution_is_reported(tmp_path: Path) -> None:
     (tmp_path / "queen").symlink_to(SOURCE / "queen")
     (tmp_path / "queen_mq-0.5.dist-info").mkdir()
     answer = subprocess.run(

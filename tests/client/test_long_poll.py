@@ -1,4 +1,4 @@
-"""A long poll that its client ends: a response that is on its way arrives all the same."""
+"""A long poll that its client ends: a response that was already sent still arrives."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from tests.support.server import Server, until
 
 
 def push_and_wait(server: Server, queue: str) -> None:
-    """Push while the event loop stands still, so that the response to a waiting pop isn't read."""
+    """Push while the event loop is blocked, so that the response to a waiting pop isn't read."""
     body = json.dumps({"items": [{"queue": queue, "payload": 1}]}).encode()
     request = urllib.request.Request(
         f"{server.base_url}/api/v1/push", body, {"content-type": "application/json"}
@@ -22,7 +22,7 @@ def push_and_wait(server: Server, queue: str) -> None:
             response.read()
 
 
-async def test_a_response_that_was_sent_before_the_client_hung_up_arrives(
+async def test_a_response_sent_before_the_client_disconnects_arrives(
     server: Server, queen: Queen, name: str
 ) -> None:
     await queen.queue(name).create()
@@ -40,10 +40,10 @@ async def test_a_response_that_was_sent_before_the_client_hung_up_arrives(
     async with asyncio.timeout(10):
         (run,) = await task
     assert len(run.data) == 1
-    await queen.release(run.lease_id or "")  # On another connection: nothing can be sent on that.
+    await queen.release(run.lease_id or "")  # On another connection: this one is half-closed.
 
 
-async def test_the_server_withdraws_a_pop_whose_client_hung_up(
+async def test_the_server_cancels_a_pop_whose_client_disconnected(
     server: Server, queen: Queen, name: str
 ) -> None:
     await queen.queue(name).create()

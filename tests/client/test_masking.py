@@ -1,4 +1,4 @@
-"""Of an encrypted queue a program gets what it asks for: results, and dead letters to reveal."""
+"""Encrypted queues in the SDK: results are decrypted, and dead letters can be revealed."""
 
 from collections.abc import AsyncIterator
 
@@ -24,7 +24,9 @@ async def queen(dsn: str, server: Server) -> AsyncIterator[Queen]:
         yield queen
 
 
-async def test_whoever_added_a_job_gets_its_result(dsn: str, server: Server, queen: Queen) -> None:
+async def test_the_producer_of_a_job_gets_its_result(
+    dsn: str, server: Server, queen: Queen
+) -> None:
     await queen.queue("jobs").config({"encryptionEnabled": True, "ordered": False}).create()
     jobs = QueueManager(queen)
 
@@ -40,7 +42,7 @@ async def test_whoever_added_a_job_gets_its_result(dsn: str, server: Server, que
         assert await handle.progress() == 0.5
         info = await handle.info()
         assert (info.masked, bytes(info.result)) == (True, b"null")
-        # Nothing is told instead of it to who may not.
+        # Without the permission, the call fails instead of returning another value.
         token = await make_key(dsn, permissions=["browse", "produce"])
         async with Queen(server.base_url, bearer_token=token) as other:
             with pytest.raises(errors.Forbidden):
@@ -49,7 +51,7 @@ async def test_whoever_added_a_job_gets_its_result(dsn: str, server: Server, que
         await jobs.shutdown()
 
 
-async def test_dead_letters_are_masked_until_they_are_to_be_revealed(queen: Queen) -> None:
+async def test_dead_letters_are_masked_unless_revealed(queen: Queen) -> None:
     orders = queen.queue("orders").config({"encryptionEnabled": True})
     await orders.create()
     await orders.push([{"data": {"n": 1}, "headers": {"a": "b"}}])
@@ -65,6 +67,6 @@ async def test_dead_letters_are_masked_until_they_are_to_be_revealed(queen: Quee
     assert [each.masked async for each in queen.admin.messages("orders", reveal=True)] == [False]
     with pytest.raises(errors.Masked):
         _ = [each async for each in queen.admin.messages("orders", contains="1")]
-    # What tests ask with sees it all.
+    # The helpers of `queen.testing` reveal payloads.
     assert await pushed(queen, "orders") == [{"n": 1}]
     assert [each["data"] for each in await dead_letters(queen, "orders")] == [{"n": 1}]

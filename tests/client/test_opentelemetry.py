@@ -1,4 +1,4 @@
-"""OpenTelemetry: a producer's trace goes on in its consumers, and costs nothing where it is not."""
+"""OpenTelemetry: a producer's trace continues in its consumers, without a cost if unused."""
 
 import subprocess
 import sys
@@ -56,7 +56,7 @@ def attributes(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
-async def test_a_trace_goes_from_producer_to_consumer(
+async def test_a_trace_continues_from_producer_to_consumer(
     shared: Queen, name: str, observed: Observed
 ) -> None:
     tracer = trace.get_tracer("test")
@@ -104,7 +104,7 @@ async def test_a_batch_is_linked_to_its_producers(
     assert attributes(process)["messaging.batch.message_count"] == 3
 
 
-async def test_a_failure_is_named_and_metrics_are_kept(
+async def test_a_failure_is_recorded_and_metrics_are_exported(
     shared: Queen, name: str, observed: Observed
 ) -> None:
     await shared.queue(name).config({"retryLimit": 0}).create()
@@ -125,7 +125,7 @@ async def test_a_failure_is_named_and_metrics_are_kept(
     }
 
 
-async def test_a_transaction_is_traced_from_what_it_acks_to_what_it_pushes(
+async def test_a_transaction_is_traced_from_its_acks_to_its_pushes(
     shared: Queen, name: str, observed: Observed
 ) -> None:
     await shared.queue(f"{name}-in").push([{"data": 1}])
@@ -146,7 +146,9 @@ async def test_a_transaction_is_traced_from_what_it_acks_to_what_it_pushes(
     assert f"{send.context.span_id:016x}" in out.headers["traceparent"]
 
 
-async def test_headers_of_the_caller_win(shared: Queen, name: str, observed: Observed) -> None:
+async def test_headers_of_the_caller_take_precedence(
+    shared: Queen, name: str, observed: Observed
+) -> None:
     mine = f"00-{'1' * 32}-{'2' * 16}-01"
     await shared.queue(name).push([{"data": 1, "headers": {"traceparent": mine, "a": "b"}}])
 
@@ -155,7 +157,7 @@ async def test_headers_of_the_caller_win(shared: Queen, name: str, observed: Obs
     assert message.headers == {"traceparent": mine, "a": "b"}
 
 
-def test_without_opentelemetry_nothing_of_it_is_loaded() -> None:
+def test_without_opentelemetry_none_of_its_modules_are_loaded() -> None:
     code = (
         "import sys; from queen import Queen; from queen.client import tracing, transport\n"
         "with tracing.sending('q', []), tracing.settling([]): pass\n"

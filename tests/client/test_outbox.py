@@ -1,4 +1,4 @@
-"""Pushes inside the application's own transaction, whatever it connects with."""
+"""Pushes inside the application's own transaction, with every supported driver."""
 
 import asyncio
 from typing import Any
@@ -18,7 +18,7 @@ ITEMS: list[dict[str, Any]] = [
 
 
 async def arrived(queen: Queen, name: str) -> list[Any]:
-    """Both messages, once a server has moved them to the log."""
+    """Both messages, after a server has moved them to the log."""
     found: list[Any] = []
     async with asyncio.timeout(20):
         while len(found) < 2:

@@ -1,4 +1,4 @@
-"""Pops that return nothing at once are followed by a pause, whoever asks."""
+"""Clients pause after pops that return empty without waiting."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -14,7 +14,7 @@ from tests.support.server import Server, until
 
 SECONDS = 1.5
 MOST_POPS = 10
-"""In that time, by one loop. Without a pause it's one per round trip: several hundred."""
+"""In that time, per loop. Without a pause there is one pop per round trip: several hundred."""
 
 
 async def receive(queue: "Queue[Any]") -> None:
@@ -80,7 +80,7 @@ async def test_pop_maintenance_slows_down_every_kind_of_consumer(
         await consuming
 
 
-async def test_a_server_says_when_to_ask_again(server: Server) -> None:
+async def test_a_client_obeys_retry_after(server: Server) -> None:
     await server.post("/system/maintenance/pop", {"enabled": True})
     reply = await server.get("/pop/queue/orders")
     assert (reply.status, reply.headers["Queen-Reason"]) == (204, "maintenance")

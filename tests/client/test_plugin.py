@@ -1,4 +1,4 @@
-"""The pytest plugin, as a user's test meets it."""
+"""The pytest plugin in a user's test suite."""
 
 import tomllib
 from importlib.metadata import entry_points
@@ -117,7 +117,7 @@ def test_a_users_tests_run(
     result.assert_outcomes(passed=8)
 
 
-def test_the_extra_for_tests_brings_what_runs_tests_that_await() -> None:
+def test_the_extra_for_tests_installs_an_async_test_runner() -> None:
     project = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = project["optional-dependencies"]["test"]
     assert [each for each in wanted if each.startswith("pytest-asyncio")]

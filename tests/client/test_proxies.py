@@ -1,4 +1,4 @@
-"""Responses of a proxy on the way: what they say is not Queen's judgement of a message."""
+"""Responses of a proxy are never taken for Queen's decision about a message."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ async def proxy(process: Server) -> AsyncIterator[Nginx]:
 
 @pytest.fixture
 async def through(proxy: Nginx) -> AsyncIterator[Queen]:
-    """A client that gives up soon, so that its buffers and consumers have to go on."""
+    """A client with few retries, so that its buffers and consumers have to handle errors."""
     async with Queen(proxy.base_url, retry_attempts=1, retry_delay_millis=10) as queen:
         yield queen
 
@@ -42,7 +42,7 @@ async def numbers(queen: Queen, name: str) -> list[int]:
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 408, 425, 429, 502])
-async def test_a_buffer_keeps_its_messages_whatever_a_proxy_says(
+async def test_a_buffer_keeps_its_messages_on_errors_of_a_proxy(
     proxy: Nginx, through: Queen, shared: Queen, name: str, status: int
 ) -> None:
     closed = proxy.path(str(status))
@@ -61,7 +61,7 @@ async def test_a_buffer_keeps_its_messages_whatever_a_proxy_says(
     assert await numbers(shared, name) == [0, 1, 2]
 
 
-async def test_close_reports_the_messages_that_a_proxy_kept_out(proxy: Nginx, name: str) -> None:
+async def test_close_reports_the_messages_that_a_proxy_rejected(proxy: Nginx, name: str) -> None:
     proxy.path("403").touch()
     queen = Queen(proxy.base_url, close_timeout=1.0)
     await queen.queue(name).buffer(SLOW).push([{"data": n} for n in range(3)])
@@ -102,7 +102,7 @@ async def test_acks_that_are_too_large_for_a_proxy_are_split(
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 408, 429])
-async def test_a_consumer_goes_on_after_a_proxy_has_turned_it_away(
+async def test_a_consumer_continues_after_a_rejection_by_a_proxy(
     proxy: Nginx, through: Queen, shared: Queen, name: str, status: int
 ) -> None:
     handled: list[int] = []
@@ -136,7 +136,7 @@ async def test_a_consumer_goes_on_after_a_proxy_has_turned_it_away(
     await work.stop()
 
 
-async def test_a_consumer_whose_key_never_worked_says_so(proxy: Nginx, through: Queen) -> None:
+async def test_a_consumer_whose_key_never_worked_raises(proxy: Nginx, through: Queen) -> None:
     proxy.path("401").touch()
 
     async def handle(message: Message[int]) -> None: ...
@@ -147,7 +147,7 @@ async def test_a_consumer_whose_key_never_worked_says_so(proxy: Nginx, through: 
 
 
 @pytest.mark.parametrize("has_follower", [False, True])
-async def test_a_job_is_not_failed_by_a_proxy_that_turns_its_acknowledgment_away(
+async def test_a_rejected_acknowledgment_does_not_fail_its_job(
     proxy: Nginx, through: Queen, name: str, has_follower: bool
 ) -> None:
     through.transport = faulty = Faulty(through.transport)

@@ -1,4 +1,4 @@
-"""Reprs, which end up in logs and tracebacks, hold no secrets."""
+"""Reprs, which end up in logs and tracebacks, contain no secrets."""
 
 import importlib
 import inspect
@@ -62,7 +62,7 @@ def shown() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("what", shown())
-def test_a_repr_holds_no_secret(what: str) -> None:
+def test_a_repr_contains_no_secret(what: str) -> None:
     value = shown()[what]
     assert SECRET not in repr(value)
     assert SECRET not in str(value)
@@ -77,7 +77,7 @@ def test_a_new_api_key_is_not_shown() -> None:
 @pytest.mark.parametrize(
     "text", [DSN, URL, f"host=db password={SECRET} user=me", f"host=db password='{SECRET} x'"]
 )
-def test_passwords_are_taken_out_of_urls(text: str) -> None:
+def test_passwords_are_removed_from_urls(text: str) -> None:
     assert SECRET not in without_passwords(text)
     assert "****" in without_passwords(text)
 
@@ -86,7 +86,7 @@ def modules() -> list[str]:
     return [each.name for each in pkgutil.walk_packages(queen.__path__, "queen.")]
 
 
-def test_every_struct_with_a_secret_has_a_repr_of_its_own() -> None:
+def test_every_struct_with_a_secret_has_its_own_repr() -> None:
     plain: set[str] = set()
     for name in modules():
         for class_ in vars(importlib.import_module(name)).values():
@@ -99,7 +99,7 @@ def test_every_struct_with_a_secret_has_a_repr_of_its_own() -> None:
     assert plain == set()
 
 
-async def test_a_client_says_where_it_failed_to_connect_without_the_password() -> None:
+async def test_a_connection_error_shows_the_url_without_the_password() -> None:
     async with Queen(f"http://me:{SECRET}@127.0.0.1:9", retry_attempts=1) as client:
         with pytest.raises(errors.ServerUnreachable) as caught:
             await client.queue("orders").pop()

@@ -1,4 +1,4 @@
-"""What a pop may ask for: a queue, a partition, all queues of a namespace or a task."""
+"""Sources of a pop: a queue, a partition, all queues of a namespace or a task."""
 
 import asyncio
 import subprocess
@@ -12,7 +12,7 @@ from queen import Message, Queen, errors
 from tests.support.server import SOURCE, Server
 
 
-async def test_a_namespace_or_a_task_is_popped_as_one(shared: Queen, name: str) -> None:
+async def test_a_pop_of_a_namespace_or_task_covers_its_queues(shared: Queen, name: str) -> None:
     for queue, task in (("orders", "process"), ("stock", "update"), ("bills", "process")):
         await shared.queue(f"{name}-{queue}").namespace(name).task(task).create()
         await shared.queue(f"{name}-{queue}").push({"data": queue})
@@ -67,7 +67,7 @@ async def test_a_namespace_is_consumed(shared: Queen, name: str) -> None:
     assert sorted(seen) == [f"{name}-a", f"{name}-b"]
 
 
-async def test_a_pop_waits_as_long_as_it_is_told(shared: Queen, name: str) -> None:
+async def test_a_pop_waits_for_the_given_timeout(shared: Queen, name: str) -> None:
     await shared.queue(name).create()
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -77,8 +77,8 @@ async def test_a_pop_waits_as_long_as_it_is_told(shared: Queen, name: str) -> No
     assert 0.3 <= loop.time() - began < 5
 
 
-async def test_a_queue_without_a_name_cannot_be_pushed_to(shared: Queen) -> None:
-    with pytest.raises(errors.BadRequest, match="needs a queue name"):
+async def test_a_push_without_a_queue_name_is_rejected(shared: Queen) -> None:
+    with pytest.raises(errors.BadRequest, match="name a queue"):
         await shared.queue().namespace("x").push({"data": 1})
 
 
@@ -101,7 +101,7 @@ async def test_dead_letters_by_group_time_and_page(shared: Queen, name: str) -> 
     await queue.dlq("g").purge()
 
 
-async def test_failed_messages_are_acked_alone_or_together(shared: Queen, name: str) -> None:
+async def test_failed_messages_are_acked_one_by_one_or_together(shared: Queen, name: str) -> None:
     queue = shared.queue(name).config({"ordered": False, "retryDelay": 0})
     await queue.create()
     await queue.push([{"data": n} for n in range(3)])
@@ -114,7 +114,7 @@ async def test_failed_messages_are_acked_alone_or_together(shared: Queen, name: 
     assert (again.id, again.attempt) == (one.id, 2)
 
 
-def test_a_log_is_written_if_asked_for(process: Server, name: str) -> None:
+def test_a_log_is_written_if_enabled(process: Server, name: str) -> None:
     code = (
         "import asyncio, sys\nfrom queen import Queen\n"
         "async def main():\n async with Queen(sys.argv[1]) as queen:\n"

@@ -1,4 +1,4 @@
-"""Every snippet of the seed's client page, in valid Python."""
+"""Every snippet of the original client's documentation, in valid Python."""
 
 import asyncio
 from typing import Any
@@ -25,7 +25,7 @@ async def test_quick_start(server: Server) -> None:
     assert handled == [{"task": "send-email", "to": "alice@example.com"}]
 
 
-async def test_a_queue_is_made_with_settings(queen: Queen) -> None:
+async def test_a_queue_is_created_with_settings(queen: Queen) -> None:
     made = await (
         queen.queue("orders").config({"leaseTime": 300, "retryLimit": 3, "priority": 5}).create()
     )
@@ -33,7 +33,7 @@ async def test_a_queue_is_made_with_settings(queen: Queen) -> None:
     assert (made.queue, made.options.priority, made.options.lease_time) == ("orders", 5, 300)
 
 
-async def test_messages_of_a_partition_come_in_order(queen: Queen) -> None:
+async def test_messages_of_a_partition_are_in_order(queen: Queen) -> None:
     events = queen.queue("user-events")
     await events.partition("user-123").push(
         [
@@ -48,7 +48,7 @@ async def test_messages_of_a_partition_come_in_order(queen: Queen) -> None:
     assert [message["data"]["event"] for message in popped] == ["login", "view-page", "logout"]
 
 
-async def test_groups_each_see_every_message(queen: Queen) -> None:
+async def test_each_group_receives_every_message(queen: Queen) -> None:
     await queen.queue("emails").push([{"data": n} for n in range(3)])
     seen: dict[str, list[int]] = {"processors": [], "analytics": []}
     for group, numbers in seen.items():

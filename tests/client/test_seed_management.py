@@ -1,4 +1,4 @@
-"""Snippets of the seed's client page that manage."""
+"""Management snippets of the original client's documentation."""
 
 from typing import Any
 

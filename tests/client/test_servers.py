@@ -1,4 +1,4 @@
-"""Several servers: which one is asked, and what happens when one fails."""
+"""Several servers: which one gets a request, and what happens when one fails."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ def servers(strategy: Strategy, clock: Callable[[], float] | None = None) -> Ser
     return Servers(URLS, strategy, points=128, retry_after_seconds=5, clock=clock or Time())
 
 
-def test_affinity_sends_a_key_to_one_server_and_shares_keys_out() -> None:
+def test_affinity_sends_a_key_to_one_server_and_distributes_keys() -> None:
     ring = servers("affinity")
     homes = {f"q:{n}:g": ring.choose(f"q:{n}:g").url for n in range(3_000)}
 
@@ -35,7 +35,7 @@ def test_affinity_sends_a_key_to_one_server_and_shares_keys_out() -> None:
     assert all(700 < count < 1_300 for count in Counter(homes.values()).values())
 
 
-def test_keys_of_a_failed_server_are_shared_out_and_no_other_moves() -> None:
+def test_keys_of_a_failed_server_are_distributed_and_no_other_moves() -> None:
     ring = servers("affinity")
     homes = {f"q:{n}:g": ring.choose(f"q:{n}:g").url for n in range(3_000)}
     ring.failed(ring.all[0])
@@ -60,7 +60,7 @@ def test_a_session_stays_until_its_server_fails() -> None:
     assert ring.choose("k").url == "http://b"
 
 
-def test_after_its_time_one_exchange_tries_a_failed_server() -> None:
+def test_a_failed_server_is_tried_by_one_request_after_a_pause() -> None:
     clock = Time()
     ring = servers("affinity", clock)
     key = next(f"k{n}" for n in range(99) if ring.choose(f"k{n}").url == "http://a")
@@ -69,18 +69,18 @@ def test_after_its_time_one_exchange_tries_a_failed_server() -> None:
 
     clock.now += 5.1
     assert ring.choose(key).url == "http://a"
-    assert ring.choose(key).url != "http://a"  # The first has not come back.
+    assert ring.choose(key).url != "http://a"  # The first request has no response yet.
     ring.answered(ring.all[0])
     assert ring.choose(key).url == "http://a"
 
 
-def test_a_long_poll_that_tries_a_failed_server_keeps_others_away_for_a_while_only() -> None:
+def test_a_long_poll_on_a_failed_server_blocks_other_requests_only_briefly() -> None:
     clock = Time()
     ring = servers("affinity", clock)
     key = next(f"k{n}" for n in range(99) if ring.choose(f"k{n}").url == "http://a")
     ring.failed(ring.all[0])
     clock.now += 5.1
-    assert ring.choose(key).url == "http://a"  # A long poll, answered after 30 seconds.
+    assert ring.choose(key).url == "http://a"  # A long poll with a response after 30 seconds.
 
     clock.now += 5.1
     assert ring.choose(key).url == "http://a"
@@ -90,7 +90,7 @@ def test_a_long_poll_that_tries_a_failed_server_keeps_others_away_for_a_while_on
 
 @contextlib.asynccontextmanager
 async def listening(answer: Callable[[], web.Response]) -> AsyncGenerator[str]:
-    """A server that answers as it is told."""
+    """A server that returns the given responses."""
 
     async def handle(request: web.Request) -> web.Response:
         return answer()
@@ -117,7 +117,7 @@ def problem(status: int, code: str, retry_after: str | None = None) -> web.Respo
     return web.Response(status=status, text=body, headers=headers)
 
 
-async def test_a_server_that_fails_is_left_for_another_at_once() -> None:
+async def test_a_failing_server_is_replaced_by_another_immediately() -> None:
     calls = Counter[str]()
 
     def broken() -> web.Response:
@@ -139,7 +139,7 @@ async def test_a_server_that_fails_is_left_for_another_at_once() -> None:
     assert calls == {"broken": 1, "well": 5}
 
 
-async def test_without_failover_a_call_stays_where_it_is() -> None:
+async def test_without_failover_a_call_stays_on_its_server() -> None:
     async with (
         listening(lambda: problem(503, "draining")) as one,
         listening(lambda: web.Response(status=204)) as two,
@@ -154,7 +154,7 @@ async def test_without_failover_a_call_stays_where_it_is() -> None:
             await queen.queue("q").pop()
 
 
-async def test_retry_after_is_honoured() -> None:
+async def test_retry_after_is_obeyed() -> None:
     answers = [problem(429, "rate_limited", "1"), web.Response(status=204)]
     async with (
         listening(lambda: answers.pop(0)) as url,
@@ -166,7 +166,7 @@ async def test_retry_after_is_honoured() -> None:
         assert loop.time() - began >= 1
 
 
-async def test_what_the_server_asked_to_wait_is_told() -> None:
+async def test_an_error_contains_the_servers_retry_after() -> None:
     async with (
         listening(lambda: problem(429, "rate_limited", "7")) as url,
         Queen(url, retry_attempts=1) as queen,
@@ -177,7 +177,7 @@ async def test_what_the_server_asked_to_wait_is_told() -> None:
     assert caught.value.problem.code == "rate_limited"
 
 
-async def test_a_server_that_does_not_answer_in_time_is_a_lost_connection() -> None:
+async def test_a_response_timeout_is_a_lost_connection() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
@@ -193,7 +193,7 @@ async def test_a_server_that_does_not_answer_in_time_is_a_lost_connection() -> N
 
 @contextlib.asynccontextmanager
 async def hanging_up() -> AsyncGenerator[str]:
-    """A server that takes one request, says nothing to it, and is not there any more."""
+    """A server that takes one request, disconnects without a response, and stops."""
 
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -208,9 +208,7 @@ async def hanging_up() -> AsyncGenerator[str]:
         server.close()
 
 
-async def test_an_attempt_that_got_no_answer_is_not_forgotten_when_the_next_reaches_nobody() -> (
-    None
-):
+async def test_a_lost_response_is_reported_although_the_retry_reached_no_server() -> None:
     async with hanging_up() as url, Queen(url, retry_delay_millis=0) as queen:
         with pytest.raises(errors.OutcomeUnknown, match=r"lost.*cannot reach") as caught:
             await queen.queue("q").push([{"data": 1}])
@@ -221,7 +219,7 @@ async def test_an_attempt_that_got_no_answer_is_not_forgotten_when_the_next_reac
 @pytest.mark.parametrize(
     ("status", "code"), [(503, "draining"), (401, "unauthorized"), (403, "forbidden")]
 )
-async def test_an_attempt_that_got_no_answer_is_not_settled_by_a_server_that_did_not_look(
+async def test_a_lost_response_stays_unknown_if_another_server_rejects_the_retry_early(
     status: int, code: str
 ) -> None:
     async with (
@@ -233,7 +231,7 @@ async def test_an_attempt_that_got_no_answer_is_not_settled_by_a_server_that_did
             await queen.queue("q").push([{"data": 1}])
 
 
-async def test_a_refusal_of_what_was_asked_settles_an_attempt_that_got_no_answer() -> None:
+async def test_a_rejected_retry_decides_the_outcome_of_a_lost_response() -> None:
     async with (
         hanging_up() as one,
         listening(lambda: problem(413, "body_too_large")) as two,

@@ -1,4 +1,4 @@
-"""What became of messages is said once; whoever says it again is told what happened."""
+"""A message is acknowledged once. Further attempts raise an error with the reason."""
 
 import math
 from decimal import Decimal
@@ -11,7 +11,7 @@ from tests.client.faults import Faulty
 from tests.support.clock import Clock
 
 
-async def test_a_second_ack_is_told_that_it_is_one(shared: Queen, name: str) -> None:
+async def test_a_second_ack_raises_lease_lost_with_the_reason(shared: Queen, name: str) -> None:
     await shared.queue(name).push({"data": 1})
     (message,) = await shared.queue(name).pop()
     await message.ack()
@@ -22,7 +22,7 @@ async def test_a_second_ack_is_told_that_it_is_one(shared: Queen, name: str) -> 
         await shared.ack([message], False)
 
 
-async def test_a_lost_lease_says_of_which_message(queen: Queen, clock: Clock) -> None:
+async def test_a_lost_lease_names_its_message(queen: Queen, clock: Clock) -> None:
     queue = queen.queue("q")
     await queue.config({"leaseTime": 60, "retryDelay": 0}).create()
     await queue.partition("a").push({"data": "lost"})
@@ -43,16 +43,16 @@ async def test_a_lost_lease_says_of_which_message(queen: Queen, clock: Clock) ->
         await lost.ack()
 
 
-async def test_what_its_pop_has_settled_cannot_be_kept_longer(shared: Queen, name: str) -> None:
+async def test_an_auto_acked_message_cannot_be_extended(shared: Queen, name: str) -> None:
     await shared.queue(name).push({"data": 1})
     (message,) = await shared.queue(name).auto_ack(True).pop()
 
     with pytest.raises(errors.AlreadySettled, match="its pop acknowledged it"):
         await message.extend()
-    await message.ack()  # Says nothing new.
+    await message.ack()  # Has no further effect.
 
 
-async def test_a_nack_in_a_batch_of_an_ordered_queue_brings_back_what_was_not_acked(
+async def test_a_nack_in_a_batch_of_an_ordered_queue_redelivers_unacked_messages(
     shared: Queen, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = shared.queue(name).config({"retryDelay": 0})
@@ -74,7 +74,7 @@ async def test_a_nack_in_a_batch_of_an_ordered_queue_brings_back_what_was_not_ac
 
     await queue.batch(4).on_error(failed).idle_millis(500).consume(handler)
 
-    # 1 was in front of it and not acked, 3 behind it: both come again, and not as failures.
+    # Messages 1 and 3 were not acked: both are redelivered without counting an attempt.
     assert seen[:4] == [(0, 1), (1, 1), (2, 1), (3, 1)]
     assert seen[4:] == [(1, 1), (2, 2), (3, 1)]
     assert told == []
@@ -96,7 +96,7 @@ async def test_a_transaction_is_committed_once(shared: Queen, name: str, acks: b
     assert len(await shared.queue(name).batch(10).pop()) == 1
 
 
-async def test_a_transaction_that_was_not_applied_may_be_committed_again(
+async def test_a_transaction_that_was_not_applied_can_be_committed_again(
     shared: Queen, name: str
 ) -> None:
     shared.transport = faulty = Faulty(shared.transport)
@@ -107,14 +107,12 @@ async def test_a_transaction_that_was_not_applied_may_be_committed_again(
     with pytest.raises(errors.ConnectionLost):
         await transaction.commit()
 
-    # Perhaps it was applied, and nothing in it would let only one of the two through.
-    with pytest.raises(errors.Conflict, match="was already committed"):
+    # It may have been applied, and has no ack that would prevent a second commit.
+    with pytest.raises(errors.Conflict, match="was committed before"):
         await transaction.commit()
 
 
-async def test_an_ack_lets_a_transaction_through_once_however_often_it_is_committed(
-    shared: Queen, name: str
-) -> None:
+async def test_an_ack_makes_a_repeated_commit_safe(shared: Queen, name: str) -> None:
     await shared.queue(f"{name}-in").push({"data": 1})
     (message,) = await shared.queue(f"{name}-in").pop()
     transaction = shared.transaction().ack(message).queue(name).push({"data": 2})
@@ -139,7 +137,7 @@ async def test_an_ack_lets_a_transaction_through_once_however_often_it_is_commit
         ({1: "a"}, {"1": "a"}),
     ],
 )
-async def test_what_json_has_no_word_for_comes_as_the_page_says(
+async def test_values_without_a_json_type_are_converted_as_documented(
     shared: Queen, name: str, value: object, comes_as: object
 ) -> None:
     await shared.queue(name).push({"data": value})
@@ -147,7 +145,7 @@ async def test_what_json_has_no_word_for_comes_as_the_page_says(
     assert message.data == comes_as
 
 
-async def test_a_type_brings_back_what_json_has_no_word_for(shared: Queen, name: str) -> None:
+async def test_a_type_restores_values_without_a_json_type(shared: Queen, name: str) -> None:
     value = (b"abc", {1: {"a"}}, UUID(int=7), Decimal("1.5"))
     kind = tuple[bytes, dict[int, set[str]], UUID, Decimal]
     await shared.queue(name).push({"data": value})

@@ -1,4 +1,4 @@
-"""Shapes of the original clients: mappings for items and messages, names from the environment."""
+"""Forms of the original clients: mappings for items and messages, and the environment."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from queen.client.config import Config
 from tests.support.server import Server
 
 
-async def test_a_push_takes_items_as_mappings(shared: Queen, name: str) -> None:
+async def test_a_push_accepts_items_as_mappings(shared: Queen, name: str) -> None:
     item = {"queue": name, "partition": "urgent", "payload": {"to": "user@example.com"}}
     await shared.push({"items": [item]})
     await shared.push(item)
@@ -31,7 +31,7 @@ async def test_an_item_without_a_queue_is_rejected(items: Any) -> None:  # noqa:
         await Queen("http://localhost:1").push(items)
 
 
-async def test_a_message_that_was_stored_as_json_is_acked(shared: Queen, name: str) -> None:
+async def test_a_message_stored_as_json_can_be_acked(shared: Queen, name: str) -> None:
     queue = shared.queue(name)
     await queue.push([{"data": 1, "transactionId": "tx-1"}, {"data": 2}])
     first, second = await queue.batch(2).pop()
@@ -45,7 +45,7 @@ async def test_a_message_that_was_stored_as_json_is_acked(shared: Queen, name: s
     (again,) = await queue.batch(2).pop()
     assert again.attempt == 2
     with pytest.raises(LeaseLost):
-        await shared.ack(stored[0])  # Its lease is over: this is another delivery.
+        await shared.ack(stored[0])  # Its lease has ended, so this is another delivery.
     await shared.transaction().ack(dict(again)).commit()
     (last,) = await queue.batch(2).pop()
     await shared.ack([dict(last)])
@@ -56,7 +56,7 @@ async def test_a_message_that_was_stored_as_json_is_acked(shared: Queen, name: s
     "shape",
     ["transactionId", {"transactionId": "t-1"}, {"transactionId": "t-1", "partitionId": ""}],
 )
-async def test_a_message_is_acked_by_its_name(
+async def test_a_message_is_acked_by_its_transaction_id(
     shared: Queen, name: str, shape: dict[str, str] | str
 ) -> None:
     queue = shared.queue(name)
@@ -72,7 +72,7 @@ async def test_a_message_is_acked_by_its_name(
 
 
 @pytest.mark.parametrize("given", [{}, {"partitionId": "p"}, [None], 7])
-async def test_what_names_no_message_is_rejected(given: Any) -> None:  # noqa: ANN401
+async def test_an_ack_without_a_message_reference_is_rejected(given: Any) -> None:  # noqa: ANN401
     with pytest.raises((errors.BadRequest, TypeError), match=r"message|iterable"):
         await Queen("http://localhost:1").ack(given)
 
@@ -118,14 +118,14 @@ def test_a_client_reads_its_environment(monkeypatch: pytest.MonkeyPatch) -> None
     assert Queen.from_env().config.concurrency == 9
 
 
-def test_arguments_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_override_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUEEN_BASE_URL", "http://one:6632")
     monkeypatch.setenv("CLIENT_RETRY_ATTEMPTS", "7")
     config = Queen({"urls": ["http://two:6632"], "retry_attempts": 1}).config
     assert (config.urls, config.retry_attempts) == (("http://two:6632",), 1)
 
 
-def test_a_token_of_the_environment_goes_to_no_other_server(
+def test_a_token_from_the_environment_is_sent_to_no_other_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("QUEEN_BASE_URL", "http://one:6632")
@@ -142,7 +142,7 @@ def test_a_malformed_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Queen().config == Config()
 
 
-async def test_a_message_is_retried_and_given_up_by_its_transaction_id(
+async def test_a_message_is_retried_and_dead_lettered_by_its_transaction_id(
     queen: Queen, server: Server
 ) -> None:
     orders = queen.queue("orders")

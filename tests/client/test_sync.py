@@ -38,7 +38,7 @@ async def test_push_pop_and_ack(server: Server, queue_name: str) -> None:
     assert await in_thread(server, work) == [0, 1, 2]
 
 
-async def test_a_plain_function_consumes_in_a_thread(server: Server, queue_name: str) -> None:
+async def test_a_sync_function_consumes_in_a_thread(server: Server, queue_name: str) -> None:
     def work(queen: Any) -> list[Any]:  # noqa: ANN401
         seen: list[Any] = []
         queen.queue(queue_name).push([{"data": n} for n in range(3)])
@@ -52,7 +52,7 @@ async def test_a_plain_function_consumes_in_a_thread(server: Server, queue_name:
     assert await in_thread(server, work) == [0, 1, 2]
 
 
-async def test_errors_are_raised_where_the_call_was_made(server: Server) -> None:
+async def test_errors_are_raised_at_the_call(server: Server) -> None:
     def work(queen: Any) -> None:  # noqa: ANN401
         with pytest.raises(QueenError, match="no queue"):
             queen.queue("nope").pop()
@@ -85,7 +85,7 @@ async def test_buffers_transactions_and_dead_letters(server: Server, queue_name:
     assert await in_thread(server, work) == ["buffered", 2, 1]
 
 
-async def test_a_batch_tells_which_messages_failed(server: Server, queue_name: str) -> None:
+async def test_a_batch_handler_returns_the_failed_messages(server: Server, queue_name: str) -> None:
     def work(queen: Any) -> list[int]:  # noqa: ANN401
         queue = queen.queue(queue_name).config({"retryLimit": 0, "ordered": False})
         queue.create()
@@ -135,7 +135,9 @@ async def test_consuming_in_the_background(server: Server, queue_name: str) -> N
     assert await in_thread(server, work) == [1]
 
 
-async def test_as_many_handlers_run_as_were_asked_for(server: Server, queue_name: str) -> None:
+async def test_concurrency_sets_the_number_of_running_handlers(
+    server: Server, queue_name: str
+) -> None:
     def work(queen: Any) -> list[Any]:  # noqa: ANN401
         for number in range(40):
             queen.queue(queue_name).partition(str(number)).push({"data": number})
@@ -143,9 +145,9 @@ async def test_as_many_handlers_run_as_were_asked_for(server: Server, queue_name
         seen: list[Any] = []
 
         def handler(kept: list[Any], message: Any) -> None:  # noqa: ANN401
-            barrier.wait()  # All at once, or never.
+            barrier.wait()  # Passes only if all run at the same time.
             kept.append(message.data)
-            message.ack()  # What a handler gets needs no await, also by a partial.
+            message.ack()  # A handler gets an object with sync methods, also through a partial.
 
         queen.queue(queue_name).concurrency(40).limit(40).consume(partial(handler, seen))
         return sorted(seen)
@@ -180,10 +182,10 @@ async def test_a_client_survives_a_fork(server: Server) -> None:
 
     async with Queen(server.base_url) as queen:
         data = [message.data for message in await queen.queue("forked").batch(10).pop()]
-    assert data == ["before", "child", "parent", "buffered"]  # And the buffered one only once.
+    assert data == ["before", "child", "parent", "buffered"]  # Buffered: once.
 
 
-async def test_a_consumer_stops_by_an_event_of_threads(server: Server, queue_name: str) -> None:
+async def test_a_threading_event_stops_a_consumer(server: Server, queue_name: str) -> None:
     def work(queen: Any) -> str:  # noqa: ANN401
         queue = queen.queue(queue_name)
         queue.create()

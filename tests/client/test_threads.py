@@ -1,4 +1,4 @@
-"""Plain handlers run in threads, which nobody can stop: what they work on stays theirs."""
+"""Sync handlers run in threads, which cannot be cancelled, so they keep their messages."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from tests.support.server import Server
 
 
 class Slow:
-    """A plain handler that works until it is told to end."""
+    """A sync handler that runs until its event is set."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -40,12 +40,12 @@ async def slow() -> AsyncIterator[Slow]:
 
 @pytest.fixture
 async def hasty(process: Server) -> AsyncIterator[Queen]:
-    """A client that gives handlers next to no time to end."""
+    """A client with a very short close timeout."""
     async with Queen(process.base_url, shutdown_timeout=0.1, close_timeout=10) as queen:
         yield queen
 
 
-async def test_what_a_thread_still_works_on_is_kept_after_the_grace_time_and_acked(
+async def test_a_running_thread_keeps_its_message_after_the_timeout_and_acks_it(
     hasty: Queen, name: str, slow: Slow, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = hasty.queue(name)
@@ -57,7 +57,7 @@ async def test_what_a_thread_still_works_on_is_kept_after_the_grace_time_and_ack
         await work.stop()
     assert "consume.still_working" in caplog.text
 
-    # Longer than the lease: it is neither released nor left to run out.
+    # Longer than the lease: the message is neither released nor does its lease expire.
     assert await queue.wait(True).timeout_millis(1_600).pop() == []
     slow.go_on.set()
     await hasty.close()
@@ -68,7 +68,7 @@ async def test_what_a_thread_still_works_on_is_kept_after_the_grace_time_and_ack
         assert await done(hasty, name) == 1
 
 
-async def test_what_waits_behind_the_work_of_a_thread_is_released_when_that_ends(
+async def test_messages_waiting_for_a_thread_are_released_when_it_ends(
     hasty: Queen, name: str, slow: Slow
 ) -> None:
     queue = hasty.queue(name)
@@ -86,7 +86,7 @@ async def test_what_waits_behind_the_work_of_a_thread_is_released_when_that_ends
     assert [(message.data, message.attempt) for message in rest] == [(1, 1), (2, 1)]
 
 
-async def test_closing_does_not_wait_for_ever_for_a_thread(
+async def test_close_does_not_wait_forever_for_a_thread(
     process: Server, shared: Queen, name: str, slow: Slow, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
@@ -98,10 +98,10 @@ async def test_closing_does_not_wait_for_ever_for_a_thread(
         queen.queue(name).start(slow)
         await slow.begun.wait()
     assert "consume.left_working" in caplog.text
-    assert await shared.queue(name).pop() == []  # Until its lease has run out.
+    assert await shared.queue(name).pop() == []  # Until its lease has expired.
 
 
-async def test_a_client_without_await_keeps_what_its_threads_work_on(
+async def test_a_sync_client_keeps_the_messages_of_its_threads(
     process: Server, shared: Queen, name: str, slow: Slow
 ) -> None:
     await shared.queue(name).push({"data": 1})

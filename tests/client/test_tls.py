@@ -1,4 +1,4 @@
-"""SDK and command against a server that asks for client certificates."""
+"""The SDK and the command with a server that requires client certificates."""
 
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -14,7 +14,7 @@ from tests.support.certificates import Authority, Pair
 
 
 class Files:
-    """A server's authority, a certificate that it signed, and one of a stranger."""
+    """A server's authority, a certificate that it signed, and one of another authority."""
 
     def __init__(self, folder: Path) -> None:
         self.authority = Authority(folder)
@@ -39,7 +39,7 @@ def files(tmp_path: Path) -> Files:
 
 @pytest.fixture
 async def locked(dsn: str, files: Files) -> AsyncIterator[TlsServer]:
-    """A server that lets in only clients with a certificate of its authority."""
+    """A server that accepts only clients with a certificate of its authority."""
     environment: Mapping[str, str] = {
         "QUEEN_TLS_CERTIFICATE": str(files.server.certificate),
         "QUEEN_TLS_KEY": str(files.server.key),
@@ -55,13 +55,13 @@ def _client(server: TlsServer, options: Mapping[str, str]) -> Queen:
     return Queen({"url": server.base_url, "retry_attempts": 1, **options})
 
 
-async def test_a_client_with_a_certificate_is_let_in(locked: TlsServer, files: Files) -> None:
+async def test_a_client_with_a_certificate_is_accepted(locked: TlsServer, files: Files) -> None:
     async with _client(locked, files.options(files.client)) as queen:
         await queen.queue("q").push([{"data": 1}])
         assert [each.data for each in await queen.queue("q").pop()] == [1]
 
 
-def test_the_files_can_be_one_and_reach_a_sync_client(files: Files, tmp_path: Path) -> None:
+def test_a_combined_file_works_in_a_sync_client(files: Files, tmp_path: Path) -> None:
     both = tmp_path / "both.pem"
     both.write_text(files.client.certificate.read_text() + files.client.key.read_text())
     with SyncQueen("https://localhost:1", client_certificate=str(both)) as queen:
@@ -69,7 +69,9 @@ def test_the_files_can_be_one_and_reach_a_sync_client(files: Files, tmp_path: Pa
 
 
 @pytest.mark.parametrize("shows", ["nothing", "a stranger's"])
-async def test_a_client_without_one_is_told_so(locked: TlsServer, files: Files, shows: str) -> None:
+async def test_a_client_without_a_certificate_gets_a_clear_error(
+    locked: TlsServer, files: Files, shows: str
+) -> None:
     pair = None if shows == "nothing" else files.stranger
     async with _client(locked, files.options(pair)) as queen:
         # TLS 1.3: the client has finished its handshake before the server rejects it.
@@ -85,7 +87,7 @@ async def test_a_server_of_another_authority_is_rejected(locked: TlsServer, file
                 await queen.queue("q").push([{"data": 1}])
 
 
-def test_files_that_cannot_be_used_are_named(files: Files, tmp_path: Path) -> None:
+def test_unusable_files_are_named(files: Files, tmp_path: Path) -> None:
     with pytest.raises(errors.BadSettings, match="client_key needs client_certificate"):
         Queen("https://localhost:1", client_key=str(files.client.key))
     with pytest.raises(errors.BadSettings, match=r"ca_file /none\.pem: No such file"):
@@ -111,7 +113,7 @@ def test_the_environment_names_the_files() -> None:
     )  # fmt: skip
 
 
-async def test_the_command_shows_a_certificate_by_option_environment_and_context(
+async def test_the_command_sends_a_certificate_by_option_environment_and_context(
     locked: TlsServer, files: Files, tmp_path: Path
 ) -> None:
     shell = Shell(locked, tmp_path)

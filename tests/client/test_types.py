@@ -1,4 +1,4 @@
-"""Typed payloads: what they may be, and where a fault is."""
+"""Typed payloads: supported types, and errors that name the invalid field."""
 
 from dataclasses import dataclass
 from typing import TypedDict
@@ -57,7 +57,7 @@ async def test_typed_dictionaries_are_payloads(shared: Queen, name: str) -> None
 
 
 @pytest.mark.parametrize("type_", [Struct, Model, Data, Typed])
-async def test_what_does_not_decode_is_a_dead_letter_with_the_place_of_the_fault(
+async def test_an_undecodable_payload_is_dead_lettered_with_the_path_of_the_error(
     shared: Queen, name: str, type_: type[object]
 ) -> None:
     await shared.queue(name).push([{"data": {"id": 1, "tags": ["a", 7]}}])
@@ -73,9 +73,7 @@ async def test_what_does_not_decode_is_a_dead_letter_with_the_place_of_the_fault
     assert handled == []
 
 
-async def test_a_pop_of_a_typed_queue_raises_where_it_is_looked_at(
-    shared: Queen, name: str
-) -> None:
+async def test_a_typed_pop_raises_when_the_data_is_accessed(shared: Queen, name: str) -> None:
     await shared.queue(name).push([{"data": "no struct"}])
     (message,) = await shared.queue(name, type=Struct).pop()
 
@@ -83,12 +81,14 @@ async def test_a_pop_of_a_typed_queue_raises_where_it_is_looked_at(
         _ = message.data
 
 
-async def test_what_is_no_json_is_refused_before_it_is_sent(shared: Queen, name: str) -> None:
+async def test_a_payload_that_is_not_json_is_rejected_before_it_is_sent(
+    shared: Queen, name: str
+) -> None:
     with pytest.raises(errors.InvalidItem, match="object"):
         await shared.queue(name).push([{"data": object()}])
 
 
-async def test_a_message_of_a_run_is_the_message_that_a_server_shows(
+async def test_layout_runs_returns_the_same_messages_as_the_default_layout(
     shared: Queen, name: str
 ) -> None:
     items: list[dict[str, object]] = [{"data": {"n": n}} for n in range(300)]
@@ -109,7 +109,7 @@ async def test_a_message_of_a_run_is_the_message_that_a_server_shows(
         assert message.consumer_group == "ours"
 
 
-async def test_headers_keep_what_is_set(shared: Queen, name: str) -> None:
+async def test_headers_can_be_changed(shared: Queen, name: str) -> None:
     await shared.queue(name).push([{"data": 1, "headers": {"a": "b"}}, {"data": 2}])
     for message, came in zip(
         await shared.queue(name).batch(2).pop(), ({"a": "b"}, {}), strict=True

@@ -1,4 +1,4 @@
-"""What a type checker in strict mode says of a user's code."""
+"""Strict type checks of a user's code."""
 
 import ast
 import inspect
@@ -110,7 +110,7 @@ queen.queue("orders", type=int).consume(handle)
 
 
 def faults(tmp_path: Path, code: str) -> list[str]:
-    """What pyright has to say, in strict mode, of a file that somebody writes."""
+    """The errors that pyright reports for a user's file in strict mode."""
     (tmp_path / "user.py").write_text(code)
     config = {"typeCheckingMode": "strict", "extraPaths": [str(SOURCE)], "include": ["user.py"]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
@@ -126,25 +126,25 @@ def faults(tmp_path: Path, code: str) -> list[str]:
     return [f"{each['range']['start']['line']}: {each['message']}" for each in found]
 
 
-def test_code_that_awaits_is_typed(tmp_path: Path) -> None:
+def test_async_code_is_typed(tmp_path: Path) -> None:
     assert faults(tmp_path, AWAITED) == []
 
 
-def test_code_without_await_is_typed(tmp_path: Path) -> None:
+def test_sync_code_is_typed(tmp_path: Path) -> None:
     assert faults(tmp_path, PLAIN) == []
 
 
-def test_slips_in_code_without_await_are_found(tmp_path: Path) -> None:
+def test_mistakes_in_sync_code_are_found(tmp_path: Path) -> None:
     lines = {each.partition(":")[0] for each in faults(tmp_path, WRONG)}
     assert {"4", "5", "9"} <= lines
 
 
-def test_the_types_without_await_are_those_of_the_classes_that_are_awaited() -> None:
+def test_the_sync_types_match_the_async_classes() -> None:
     assert write_sync_types.STUB.read_text("utf-8") == write_sync_types.stub()
 
 
 @pytest.mark.parametrize(("awaited", "plain"), [(Queen, "SyncQueen"), (Admin, "SyncAdmin")])
-def test_every_method_has_types_without_await(awaited: type, plain: str) -> None:
+def test_every_method_has_sync_types(awaited: type, plain: str) -> None:
     tree = ast.parse(write_sync_types.STUB.read_text("utf-8"))
     (stub,) = (each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == plain)
     typed = {each.name for each in stub.body if isinstance(each, ast.FunctionDef)}

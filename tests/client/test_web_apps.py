@@ -1,4 +1,4 @@
-"""FastAPI and Starlette: the client lives as long as the app, and handlers may run inside."""
+"""FastAPI and Starlette: the client follows the app's lifespan, and handlers can run inside."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from tests.support.server import Server, until
 
 @contextlib.asynccontextmanager
 async def living(app: FastAPI | Starlette) -> AsyncGenerator[dict[str, Any]]:
-    """Start and stop an app as a web server does."""
+    """Start and stop an app like a web server does."""
     told: asyncio.Queue[Any] = asyncio.Queue()
     said: asyncio.Queue[Any] = asyncio.Queue()
     state: dict[str, Any] = {}
@@ -81,7 +81,7 @@ async def test_starlette_finds_the_client_in_the_state(process: Server, name: st
         return JSONResponse(pushed.status)
 
     app = Starlette(routes=[Route("/push", push)], lifespan=queen.lifespan)
-    for _ in range(2):  # An app may be started more than once, in tests above all.
+    for _ in range(2):  # An app may be started more than once, especially in tests.
         async with living(app) as state:
             assert await call(app, "/push", state) == b'"queued"'
 
@@ -105,13 +105,13 @@ async def test_handlers_run_inside_the_app(process: Server, name: str) -> None:
     assert callable(handle)
 
 
-async def test_workers_without_a_handler_are_refused_at_startup(shared: Queen) -> None:
+async def test_workers_without_a_handler_are_rejected_at_startup(shared: Queen) -> None:
     with pytest.raises(errors.BadRequest, match="no handler"):
         async with shared.lifespan(workers=True)(None):
             pass
 
 
-async def test_workers_that_fail_say_so_at_once(
+async def test_failing_workers_are_logged_immediately(
     shared: Queen, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await shared.queue(name).create()

@@ -1,4 +1,4 @@
-"""Workers of `queen.jobs` run steps: message and step are settled together, attempts included."""
+"""Workers of `queen.jobs` run workflow steps: message and step are settled together."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -46,7 +46,7 @@ async def test_a_workflow_runs_on_workers(jobs: QueueManager, name: str) -> None
     assert (await jobs.workflow(handle.id).status()).state == "completed"
 
 
-async def test_a_step_fails_after_its_last_attempt_and_with_its_message(
+async def test_a_step_fails_with_its_message_after_the_last_attempt(
     jobs: QueueManager, name: str
 ) -> None:
     tries: list[int] = []
@@ -74,7 +74,9 @@ async def test_a_step_fails_after_its_last_attempt_and_with_its_message(
     assert len(dead["messages"]) == 1
 
 
-async def test_what_a_step_pushes_and_its_step_are_one(jobs: QueueManager, name: str) -> None:
+async def test_a_steps_pushes_are_applied_together_with_the_step(
+    jobs: QueueManager, name: str
+) -> None:
     @jobs.processor(name, name="push")
     async def push(job: Job[None]) -> str:
         job.transaction().push(f"{name}-out", {"data": "effect"})

@@ -1,4 +1,4 @@
-"""Workflows from Python: declared, started, watched and driven by a handle."""
+"""Workflows from Python: declare, start, wait and signal."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,7 @@ from queen.wire.workflows import WorkflowPlace
 
 
 class Payload(msgspec.Struct):
-    """What the tests read of a job."""
+    """The fields of a job that the tests use."""
 
     name: str
     workflow: WorkflowPlace
@@ -26,7 +26,7 @@ async def take(queen: Queen, queue: str) -> tuple[Message[Any], Payload]:
 
 
 async def work(queen: Queen, queue: str, result: object = None, error: str | None = None) -> str:
-    """Run the next job, and settle it with its step; answers the step."""
+    """Run the next job, settle it with its step, and return the step."""
     message, job = await take(queen, queue)
     transaction = queen.transaction()
     if error is None:
@@ -69,7 +69,7 @@ async def test_a_handle_waits_for_the_result(shared: Queen, name: str) -> None:
         await handle.status()
 
 
-async def test_a_result_that_never_comes_is_an_error(shared: Queen, name: str) -> None:
+async def test_a_missing_result_is_an_error(shared: Queen, name: str) -> None:
     queue = await queue_of(shared, name)
     handle = await execute_workflow(shared, Workflow(name=name).step("a", queue, "a"))
     with pytest.raises(TimeoutError, match="still running"):
@@ -139,6 +139,6 @@ async def test_a_nested_mapping_is_a_workflow(shared: Queen, name: str) -> None:
     assert run.tags == ["onboarding"]
 
 
-async def test_what_could_not_run_is_not_even_sent(shared: Queen) -> None:
-    with pytest.raises(errors.InvalidWorkflow, match="does not exist"):
+async def test_an_invalid_workflow_is_not_sent(shared: Queen) -> None:
+    with pytest.raises(errors.InvalidWorkflow, match="no such step"):
         await execute_workflow(shared, Workflow(name="x").step("a", "q", "a", after=["b"]))
