@@ -1,1 +1,1 @@
-"""Pure functions: no database, and less than two seconds in all."""
+"""Pure functions: no database, less than two seconds in total."""

@@ -1,4 +1,4 @@
-"""Roles, scopes and keys: what follows from their text alone."""
+"""Roles, scopes and keys, without a server."""
 
 import fnmatch
 from typing import Any
@@ -46,15 +46,15 @@ def test_a_star_is_the_only_wildcard(pattern: str, name: str, is_match: bool) ->
 
 
 @given(NAMES, NAMES.map(lambda name: name.replace("*", "")))
-def test_stars_match_as_those_of_a_shell(pattern: str, name: str) -> None:
+def test_stars_match_like_shell_patterns(pattern: str, name: str) -> None:
     assert matches(pattern, name) == fnmatch.fnmatchcase(name, pattern)
 
 
-def test_many_stars_take_no_time() -> None:
+def test_many_stars_are_fast() -> None:
     assert not matches("*a" * 200 + "b", "a" * 5000)
 
 
-def test_roles_are_those_of_the_contract() -> None:
+def test_roles_have_the_documented_permissions() -> None:
     table = {
         "admin": "produce consume browse configure operate destroy admin",
         "read-write": "produce consume browse configure operate",
@@ -66,7 +66,7 @@ def test_roles_are_those_of_the_contract() -> None:
     }
 
 
-def test_a_scope_by_name_needs_no_namespace_and_one_by_namespace_does() -> None:
+def test_only_a_namespace_scope_needs_the_namespace() -> None:
     by_name, by_namespace = caller(Scope(queue="a.*")), caller(Scope(namespace="shop*"))
     assert by_name.sees("a.b", None)
     assert by_name.sees("a.b", "anything")
@@ -76,7 +76,7 @@ def test_a_scope_by_name_needs_no_namespace_and_one_by_namespace_does() -> None:
     assert not by_namespace.sees("a.b", "")
 
 
-def test_a_scope_with_both_wants_both() -> None:
+def test_a_scope_with_queue_and_namespace_needs_both() -> None:
     both = caller(Scope(queue="a", namespace="n"))
     assert both.sees("a", "n")
     assert not both.sees("a", "m")
@@ -84,12 +84,12 @@ def test_a_scope_with_both_wants_both() -> None:
     assert not both.sees_all_of("n")
 
 
-def test_no_scopes_at_all_are_not_an_empty_list_of_them() -> None:
+def test_unscoped_callers_see_all_and_an_empty_list_of_scopes_nothing() -> None:
     assert Caller(name="c", permissions=frozenset()).sees("any", "")
     assert not caller().sees("any", "")
 
 
-def test_a_caller_without_the_permission_is_refused() -> None:
+def test_a_caller_without_the_permission_is_rejected() -> None:
     caller().require(Permission.PRODUCE)
     with pytest.raises(errors.Forbidden):
         caller().require(Permission.ADMIN)
@@ -108,7 +108,7 @@ def test_a_key_has_256_random_bits_and_an_id() -> None:
     ["", "qk_", "qk_zzzzzzzzzzzz_" + "0" * 64, "qk_0123456789ab_" + "0" * 63, "x" * 80,
      "qk_0123456789ab_" + "0" * 64 + "\n", "QK_0123456789ab_" + "0" * 64],
 )  # fmt: skip
-def test_what_does_not_look_like_a_key_is_none(text: str) -> None:
+def test_a_malformed_key_has_no_id(text: str) -> None:
     assert id_of(text) is None
 
 
@@ -131,6 +131,6 @@ REFUSED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("told", REFUSED)
-def test_a_key_that_says_too_little_or_too_much_is_refused(told: dict[str, Any]) -> None:
+def test_a_key_with_missing_or_invalid_fields_is_rejected(told: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(told, TokenRequest)

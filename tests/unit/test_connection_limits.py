@@ -1,11 +1,11 @@
-"""Connections by the address they come from."""
+"""Connection limits per client address."""
 
 import pytest
 
 from queen.server.http.connection_limits import ConnectionLimits
 
 
-def test_an_address_has_so_many_and_who_leaves_makes_room() -> None:
+def test_connections_of_an_address_are_limited_and_closing_one_makes_room() -> None:
     limits = ConnectionLimits(2)
     one, other = ("192.0.2.1", 1), ("192.0.2.2", 1)
 
@@ -26,14 +26,14 @@ def test_an_address_has_so_many_and_who_leaves_makes_room() -> None:
         ("fe80::1%eth0", "fe80::2%eth0", True),
     ],
 )
-def test_addresses_of_one_network_are_one(first: str, second: str, are_one: bool) -> None:
+def test_addresses_of_one_network_count_together(first: str, second: str, are_one: bool) -> None:
     limits = ConnectionLimits(1)
     limits.enter((first, 1))
 
     assert limits.enter((second, 1)) is not are_one
 
 
-def test_no_bound_and_no_address_are_let_in() -> None:
+def test_without_a_limit_or_an_address_connections_are_accepted() -> None:
     assert all(ConnectionLimits(0).enter(("192.0.2.1", 1)) for _ in range(3))
     limits = ConnectionLimits(1)
     assert all(limits.enter(None) for _ in range(3))

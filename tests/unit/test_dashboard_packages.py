@@ -1,4 +1,4 @@
-"""What the dashboard is built of: exact versions, and no word of where they came from."""
+"""The dashboard's packages have exact versions, and the lock file names no registry."""
 
 import json
 import re
@@ -21,7 +21,7 @@ def test_the_lock_file_names_no_registry() -> None:
 
     assert '"resolved"' not in text
     assert "registry" not in text
-    # What this machine installs is checked by its hash; other platforms are optional.
+    # Hashes cover the packages for this machine. Other platforms are optional.
     assert all(
         "integrity" in package or package.get("optional")
         for name, package in locked.items()

@@ -1,4 +1,4 @@
-"""Functions, methods, classes and imports that nothing uses are deleted."""
+"""The code has no unused functions, methods, classes or imports."""
 
 # pyright: basic
 
@@ -14,12 +14,12 @@ CALLED_BY_OTHERS = {
     *("getDefaultReadLimit", "prepareForTriggerAvailableNow", "reportLatestOffset"),
     *("streamReader", "streamWriter", "pytest_addoption", "queen_clock"),
 }
-"""By Python, typer, PyYAML, uvicorn, asyncpg, Spark and pytest."""
+"""Used by Python, typer, PyYAML, uvicorn, asyncpg, Spark and pytest."""
 IN_QUOTES = {"ASGIApp", "Settleable"}
 """Imports for annotations in quotes."""
 
 
-def test_nothing_is_unused() -> None:
+def test_no_code_is_unused() -> None:
     vulture = Vulture(ignore_decorators=["@app.command", "@*_app.command"])
     vulture.scavenge([ROOT / name for name in ("src", "tests", "benchmarks", "tools", "examples")])
     commands = (ROOT / "src" / "queen" / "cli" / "command_table.py").read_text("utf-8")

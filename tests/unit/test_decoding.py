@@ -1,4 +1,4 @@
-"""A body that is decoded level by level becomes what it would become at once."""
+"""Decoding a body level by level gives the same result as decoding it directly."""
 
 import asyncio
 from typing import Any
@@ -63,7 +63,7 @@ BODIES = st.one_of(
 
 @pytest.fixture(scope="module", autouse=True)
 def every_level() -> Any:  # noqa: ANN401 - a generator
-    """Bodies are small here: let two values be many."""
+    """Bodies are small here, so lower the limit of direct decoding."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decoding, "_DIRECT_VALUES", 1)
         patch.setattr(decoding, "_ITEM_VALUES", 0)
@@ -76,7 +76,7 @@ def level_by_level(raw: bytes, type_: type[Any], max_items: int = 100) -> Any:  
 
 
 def outcome(work: Any, raw: bytes, type_: type[Any]) -> Any:  # noqa: ANN401 - of the type
-    """What is built, or where the body is wrong."""
+    """The decoded body, or the type of its error."""
     try:
         return work(raw, type_)
     except errors.RequestError as error:
@@ -85,20 +85,20 @@ def outcome(work: Any, raw: bytes, type_: type[Any]) -> Any:  # noqa: ANN401 - o
 
 @given(BODIES)
 @settings(max_examples=150, deadline=None)
-def test_both_ways_lead_to_the_same(body: tuple[type[Any], Any]) -> None:
+def test_both_decoders_have_the_same_result(body: tuple[type[Any], Any]) -> None:
     type_, value = body
     raw = msgspec.json.encode(value)
 
     assert outcome(level_by_level, raw, type_) == outcome(decode, raw, type_)
 
 
-def test_flat_items_are_counted_by_a_name_that_each_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flat_items_are_counted_by_a_common_field_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "_DIRECT_VALUES", 1_000)
     monkeypatch.setattr(decoding, "_SEARCHED_VALUES", 0)
     held: list[int] = []
 
     def values(*items: bytes) -> int:
-        """Values that this push is charged for."""
+        """The number of values that this push is charged for."""
         held.clear()
         raw = b'{"items":[%b]}' % b",".join(items)
         asyncio.run(Bodies(10).decode(raw, PushRequest, held.append))
@@ -106,7 +106,7 @@ def test_flat_items_are_counted_by_a_name_that_each_has(monkeypatch: pytest.Monk
 
     rich = b'{"queue":"q","payload":[%b]}' % b",".join([b"1"] * 50)
     assert values(rich, rich) == 8
-    # What a search cannot tell is charged in full.
+    # If the search is ambiguous, all values are charged.
     assert values(rich, b'{"queue":"q","payload":{"headers":1}}') == 52
     assert values(rich, b'{"queue":"q","payload":"\\u0068"}') == 52
     assert values(rich, *[b'{"queue":"q","payload":"queue"}'] * 9) == 68
@@ -123,7 +123,7 @@ def test_flat_items_are_counted_by_a_name_that_each_has(monkeypatch: pytest.Monk
         b'{"items":[],"no":1,"producerId":"p"}',
     ],
 )
-def test_both_ways_point_to_the_same_error(raw: bytes) -> None:
+def test_both_decoders_report_the_same_error(raw: bytes) -> None:
     with pytest.raises(errors.BadRequest) as at_once:
         decode(raw, PushRequest)
     with pytest.raises(errors.BadRequest) as by_level:
@@ -133,7 +133,7 @@ def test_both_ways_point_to_the_same_error(raw: bytes) -> None:
     assert by_level.value.members == at_once.value.members
 
 
-def test_a_list_has_at_most_so_many_items() -> None:
+def test_the_number_of_items_in_a_list_is_limited() -> None:
     item = b'{"queue":"q","payload":[1,2,3]}'
 
     assert len(level_by_level(b'{"items":[%b]}' % b",".join([item] * 5), PushRequest, 5).items) == 5
@@ -141,7 +141,7 @@ def test_a_list_has_at_most_so_many_items() -> None:
         level_by_level(b'{"items":[%b]}' % b",".join([item] * 6), PushRequest, 5)
 
 
-def test_limits_of_a_type_hold_level_by_level() -> None:
+def test_limits_of_a_type_apply_level_by_level() -> None:
     scope = b'{"queue":"a","namespace":"b"}'
     raw = b'{"name":"n","role":"admin","scopes":[%b]}' % b",".join([scope] * 101)
 
@@ -149,7 +149,7 @@ def test_limits_of_a_type_hold_level_by_level() -> None:
         level_by_level(raw, TokenRequest)
 
 
-def test_all_items_together_have_at_most_so_many_values() -> None:
+def test_the_number_of_values_in_all_items_is_limited() -> None:
     headers = b",".join(b'"%d":""' % n for n in range(300))
     item = b'{"queue":"q","payload":0,"headers":{%b}}' % headers
     raw = b'{"items":[%b]}' % b",".join([item] * 2)
@@ -160,13 +160,13 @@ def test_all_items_together_have_at_most_so_many_values() -> None:
 
 @pytest.mark.parametrize("type_", sorted({r.body for r in ROUTES if r.body}, key=str))
 def test_every_body_of_a_route_can_be_decoded_level_by_level(type_: type[Any]) -> None:
-    """Its twin can be built, and an object that it does not know is rejected by it as well."""
+    """The level-by-level type can be built, and it rejects an unknown object too."""
     with pytest.raises(errors.RequestError):
         level_by_level(b'{"unknown":1,"other":2,"third":3}', type_)
 
 
 @pytest.mark.parametrize("type_", dict.fromkeys(route.body for route in ROUTES if route.body))
-def test_a_long_list_is_rejected_wherever_it_does_not_belong(type_: type[Any]) -> None:
+def test_a_long_list_is_rejected_in_every_field_without_one(type_: type[Any]) -> None:
     for field in msgspec.structs.fields(type_):
         body = b'{"%b":[%b]}' % (field.encode_name.encode(), b",".join([b"0"] * 60_000))
         if "Raw" not in str(field.type):  # Raw JSON may be any list.
@@ -174,8 +174,8 @@ def test_a_long_list_is_rejected_wherever_it_does_not_belong(type_: type[Any]) -
                 asyncio.run(COMMON.decode(body, type_, lambda _: None))
 
 
-def test_a_body_leaves_nothing_behind_when_its_types_are_known() -> None:
-    """Decoders are kept, so each type must be made once."""
+def test_decoding_again_creates_no_new_decoder() -> None:
+    """Decoders are cached, so each type must be created once."""
     operation = b'{"type":"ack","id":"1"}'
     raw = b'{"operations":[%b]}' % b",".join([operation] * 3)
     level_by_level(raw, TransactionRequest)

@@ -15,11 +15,11 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = sorted((ROOT / "src" / "queen").rglob("*.py"))
 MADE_TO_BE_SUBCLASSED: Final = {"msgspec.Struct"}
-"""Documented for it: a release that breaks subclasses of these breaks everybody."""
+"""Documented for subclassing: a release that breaks subclasses would break all users."""
 
 
 def requirements() -> dict[str, list[str]]:
-    """Each requirement of the wheel, by the name of its distribution."""
+    """Each requirement of the wheel, by distribution name."""
     project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras: dict[str, list[str]] = project["optional-dependencies"]
     found: dict[str, list[str]] = {}
@@ -98,6 +98,6 @@ def test_every_install_checks_hashes() -> None:
         if "pip install" in line
     ]
     assert lines
-    # Queen itself has no hash; it brings no dependencies along.
+    # Queen itself has no hash, and installs no dependencies.
     unchecked = [each for each in lines if "--require-hashes" not in each]
     assert all("--no-deps --no-build-isolation --editable ." in each for each in unchecked)

@@ -1,4 +1,4 @@
-"""Durations: with a unit, as a timedelta, or as a number that cannot be milliseconds by mistake."""
+"""Durations: with a unit, as a timedelta, or as a number that is too small for milliseconds."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -55,20 +55,20 @@ MISTAKEN: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("write", MISTAKEN)
-def test_a_number_of_milliseconds_is_rejected_with_the_text_to_write(write: str) -> None:
+def test_a_number_of_milliseconds_is_rejected_with_the_correct_text(write: str) -> None:
     with pytest.raises(errors.BadRequest) as failure:
         MISTAKEN[write]()
     assert write in str(failure.value)
 
 
-async def test_milliseconds_are_rejected_before_anything_is_sent() -> None:
+async def test_milliseconds_are_rejected_before_a_request_is_sent() -> None:
     with pytest.raises(errors.BadRequest, match="grace='3600000ms'"):
         await jobs().clean_queue("q", grace=3_600_000)
     with pytest.raises(errors.BadRequest, match="timeout='60000ms'"):
         await jobs().job("q", "1").wait(timeout=60_000)
 
 
-def test_a_field_that_names_its_unit_takes_any_number() -> None:
+def test_a_field_with_its_unit_in_its_name_takes_any_number() -> None:
     (item,) = (
         jobs().queen.queue("q").items([{"data": 1, "delaySeconds": 10_000, "ttlSeconds": 10**7}])
     )
@@ -79,11 +79,11 @@ def test_a_field_that_names_its_unit_takes_any_number() -> None:
 
 
 def test_a_retry_after_hours_keeps_its_delay() -> None:
-    """The delay is in seconds once it is parsed: it must not be checked as a number again."""
+    """The parsed delay is in seconds and must not be checked as a number again."""
     assert Retry(delay="2h").delay == 7200
 
 
-def test_timedeltas_are_taken_by_the_builders() -> None:
+def test_builders_accept_timedeltas() -> None:
     queue = jobs().queen.queue("q").lease(timedelta(minutes=2)).timeout_millis("5s")
     queue = queue.idle_millis(timedelta(seconds=1)).renew_lease(True, "30s")
     choice = queue.choice

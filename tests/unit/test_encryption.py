@@ -1,4 +1,4 @@
-"""What is sealed opens where it was sealed for, whole and unchanged, and nowhere else."""
+"""Encrypted data can only be decrypted unchanged and in its own place."""
 
 import os
 
@@ -24,7 +24,7 @@ KEY = DataKey(7, 3, bytes(range(32)))
 PAYLOADS = [b'{"n":1}', b"null", b'"' + b"x" * 10_000 + b'"']
 
 
-def test_a_sealed_payload_opens_to_the_same_bytes() -> None:
+def test_a_payload_round_trips() -> None:
     sealed = KEY.seal(0, 5, PAYLOADS)
     assert KEY.open_all(0, 5, sealed) == PAYLOADS
     assert [KEY.open(0, 5, each) for each in sealed] == [(each, None) for each in PAYLOADS]
@@ -32,7 +32,7 @@ def test_a_sealed_payload_opens_to_the_same_bytes() -> None:
     assert {key_id_of(each) for each in sealed} == {7}
 
 
-def test_a_segment_seals_to_what_its_payloads_seal_to() -> None:
+def test_a_segment_encrypts_like_its_payloads() -> None:
     _, plain_ends = encode(PAYLOADS)
     body, ends = KEY.seal_segment(0, 5, PAYLOADS, plain_ends)
     assert ends == ends_of(KEY.seal(0, 5, PAYLOADS))
@@ -40,20 +40,20 @@ def test_a_segment_seals_to_what_its_payloads_seal_to() -> None:
     assert KEY.open_all(0, 5, segment.payloads(0, 3)) == PAYLOADS
 
 
-def test_a_raw_part_of_a_request_seals_like_bytes() -> None:
+def test_a_raw_part_of_a_request_encrypts_like_bytes() -> None:
     raw = msgspec.json.decode(b'[{"a": 1}]', type=list[msgspec.Raw])
     (sealed,) = KEY.seal(0, 5, raw)  # pyright: ignore[reportArgumentType] - Raw is a buffer
     assert KEY.open(0, 5, sealed) == (b'{"a": 1}', None)
 
 
-def test_payload_and_extra_seal_together() -> None:
+def test_payload_and_extra_are_encrypted_together() -> None:
     sealed = KEY.seal_with_extra(0, 5, b"1", b'{"headers":{"a":"b"}}')
     assert KEY.open(0, 5, sealed) == (b"1", b'{"headers":{"a":"b"}}')
     with pytest.raises(errors.EncryptionUnavailable):
         KEY.open_all(0, 5, [sealed])
 
 
-def test_json_is_never_taken_for_sealed() -> None:
+def test_json_is_never_taken_for_encrypted_data() -> None:
     assert not is_sealed(b"1")
     assert not is_sealed(b"")
     assert not holds_sealed(b'{"a":"\\u0001"}')
@@ -61,31 +61,31 @@ def test_json_is_never_taken_for_sealed() -> None:
 
 
 @pytest.mark.parametrize("place", [(1, 5), (0, 6)])
-def test_another_shard_or_partition_cannot_open_it(place: tuple[int, int]) -> None:
+def test_another_shard_or_partition_cannot_decrypt_it(place: tuple[int, int]) -> None:
     (sealed,) = KEY.seal(0, 5, [b"1"])
     with pytest.raises(errors.EncryptionUnavailable):
         KEY.open(*place, sealed)
 
 
-def test_another_queue_or_key_id_cannot_open_it_even_with_the_same_secret() -> None:
+def test_another_queue_or_key_id_cannot_decrypt_it_with_the_same_secret() -> None:
     (sealed,) = KEY.seal(0, 5, [b"1"])
     for other in (DataKey(7, 4, KEY.secret), DataKey(8, 3, KEY.secret)):
         with pytest.raises(errors.EncryptionUnavailable):
             other.open(0, 5, sealed)
 
 
-def test_every_flipped_bit_is_found() -> None:
+def test_every_flipped_bit_is_detected() -> None:
     (sealed,) = KEY.seal(0, 5, [b'{"n":1}'])
     for at in range(8 * len(sealed)):
         if 16 <= at < 48:
-            continue  # The key's id: another key is asked for.
+            continue  # The bits of the key id select another key.
         damaged = bytearray(sealed)
         damaged[at // 8] ^= 1 << at % 8
         with pytest.raises(errors.EncryptionUnavailable):
             KEY.open(0, 5, bytes(damaged))
 
 
-def test_every_truncation_is_found() -> None:
+def test_every_truncation_is_detected() -> None:
     (sealed,) = KEY.seal(0, 5, [b'{"n":1}'])
     for end in range(len(sealed)):
         with pytest.raises(errors.EncryptionUnavailable):
@@ -99,7 +99,7 @@ def test_no_nonce_repeats() -> None:
     assert len(nonces) == 200_000
 
 
-def test_a_data_key_opens_by_its_master_key_alone() -> None:
+def test_only_its_master_key_decrypts_a_data_key() -> None:
     keyring = Keyring({"a": bytes(32), "b": bytes(range(32))})
     wrapped = keyring.wrap(KEY)
     assert wrapped.master_id == "a"
@@ -117,7 +117,7 @@ def test_a_data_key_opens_by_its_master_key_alone() -> None:
             keyring.unwrap(other)
 
 
-def test_a_keyring_without_keys_wraps_nothing() -> None:
+def test_a_keyring_without_keys_encrypts_no_data_key() -> None:
     assert not Keyring({})
     with pytest.raises(errors.EncryptionUnavailable, match="QUEEN_ENCRYPTION_KEY"):
         Keyring({}).wrap(KEY)
@@ -127,31 +127,31 @@ def test_a_keyring_without_keys_wraps_nothing() -> None:
     "text",
     ["a", "a:", f"a:{'0' * 63}", f"a:{'g' * 64}", f" :{'0' * 64}", f"a:{'0' * 64},a:{'1' * 64}"],
 )
-def test_a_malformed_key_is_refused_and_not_quoted(text: str) -> None:
+def test_a_malformed_key_is_rejected_and_not_shown(text: str) -> None:
     with pytest.raises(errors.BadSettings) as caught:
         parse_keys(text, where="here")
     assert "000" not in str(caught.value)
 
 
 @pytest.mark.parametrize("key", ["", " ", "0" * 63, "0" * 65, "z" * 64, f"{'0' * 64},b:{'1' * 64}"])
-def test_a_malformed_single_key_is_refused(key: str) -> None:
+def test_a_malformed_single_key_is_rejected(key: str) -> None:
     with pytest.raises(errors.BadSettings, match="QUEEN_ENCRYPTION_KEY"):
         keyring_of(Settings(encryption_key=key))
 
 
-def test_the_first_key_wraps_and_the_single_one_is_called_default() -> None:
+def test_the_first_key_encrypts_and_the_single_one_is_named_default() -> None:
     ring = keyring_of(Settings(encryption_key="0" * 64, encryption_keys=f"b:{'1' * 64}"))
     assert list(ring) == ["b", "default"]
     assert ring.first == "b"
 
 
-def test_two_keys_of_one_id_are_refused() -> None:
+def test_two_keys_with_one_id_are_rejected() -> None:
     settings = Settings(encryption_key="0" * 64, encryption_keys=f"default:{'1' * 64}")
     with pytest.raises(errors.BadSettings, match="default"):
         keyring_of(settings)
 
 
-def test_a_file_of_keys_is_for_its_owner_alone(tmp_path: os.PathLike[str]) -> None:
+def test_only_its_owner_may_read_a_key_file(tmp_path: os.PathLike[str]) -> None:
     name = os.path.join(tmp_path, "keys")
     with open(name, "w") as file:
         file.write(f"# Newest first.\nk2:{'1' * 64}\n\nk1:{'0' * 64}\n")

@@ -1,4 +1,4 @@
-"""Every error has one code, and a SQLSTATE means at most one of them."""
+"""Every error has a unique code, and a SQLSTATE belongs to at most one error."""
 
 import pytest
 
@@ -35,21 +35,21 @@ def tree(root: type[errors.QueenError]) -> list[type[errors.QueenError]]:
         ("57P01", errors.OutcomeUnknown),
     ],
 )
-def test_a_sqlstate_means_an_error(sqlstate: str, error: type[errors.QueenError]) -> None:
+def test_a_sqlstate_maps_to_its_error(sqlstate: str, error: type[errors.QueenError]) -> None:
     assert errors.of_sqlstate(sqlstate) is error
 
 
-def test_the_longest_beginning_decides() -> None:
+def test_the_longest_prefix_of_a_sqlstate_wins() -> None:
     assert errors.of_sqlstate("57P03") is errors.DatabaseUnavailable
     assert errors.of_sqlstate("57P02") is errors.OutcomeUnknown
 
 
 @pytest.mark.parametrize("sqlstate", ["", "42P01", "22021", "XX000", "QN999", "0"])
-def test_any_other_sqlstate_means_none(sqlstate: str) -> None:
+def test_other_sqlstates_map_to_no_error(sqlstate: str) -> None:
     assert errors.of_sqlstate(sqlstate) is None
 
 
-def test_no_sqlstate_stands_in_two_errors() -> None:
+def test_sqlstates_are_unique() -> None:
     states = [
         state for error in tree(errors.QueenError) for state in vars(error).get("sqlstates", ())
     ]
@@ -57,7 +57,7 @@ def test_no_sqlstate_stands_in_two_errors() -> None:
     assert len(states) == len(set(states))
 
 
-def test_a_code_leads_back_to_its_error() -> None:
+def test_a_code_maps_back_to_its_error() -> None:
     for code in (
         "invalid_item",
         "payload_too_large",
@@ -71,7 +71,7 @@ def test_a_code_leads_back_to_its_error() -> None:
     assert errors.of_code("no such code") is None
 
 
-def test_the_family_says_whether_something_was_applied() -> None:
+def test_the_base_class_decides_whether_a_request_was_applied() -> None:
     for error in tree(errors.RequestError):
         assert error.applied is False
         assert 400 <= error.http_status < 500
@@ -81,7 +81,7 @@ def test_the_family_says_whether_something_was_applied() -> None:
     assert errors.OutcomeUnknown.applied is None
 
 
-def test_the_drawing_names_every_error() -> None:
+def test_the_error_tree_in_the_docstring_is_complete() -> None:
     drawing = errors.__doc__ or ""
 
     for error in tree(errors.QueenError):
@@ -89,7 +89,7 @@ def test_the_drawing_names_every_error() -> None:
         assert error.__doc__
 
 
-def test_every_error_has_a_text_of_its_own_for_clients() -> None:
+def test_every_error_has_its_own_text() -> None:
     for error in tree(errors.QueenError):
         assert error.default_message.endswith(".")
         assert "default_message" in vars(error), error

@@ -1,4 +1,4 @@
-"""A DSN that names several hosts is one DSN a host."""
+"""A DSN with several hosts becomes one DSN per host."""
 
 import pytest
 
@@ -29,11 +29,11 @@ from queen.store.connection.primary import split
         ("postgresql://u@/db?host=/run/a", ["postgresql://u@/db?host=/run/a"]),
     ],
 )
-def test_each_host_has_a_dsn_of_its_own(dsn: str, hosts: list[str]) -> None:
+def test_each_host_has_its_own_dsn(dsn: str, hosts: list[str]) -> None:
     assert split(dsn) == hosts
 
 
-def test_the_variables_may_name_several_hosts_of_one_port() -> None:
+def test_the_variables_may_name_several_hosts_with_one_port() -> None:
     settings = Settings(pg_host="db1, db2", pg_port=5433, pg_user="u", pg_db="d")
     assert settings.dsn == "postgresql://u@db1:5433,db2:5433/d"
     assert Settings(pg_host="/run/pg").dsn == "postgresql://postgres@%2Frun%2Fpg:5432/postgres"

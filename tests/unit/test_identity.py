@@ -1,4 +1,4 @@
-"""An id is a UUID of version 8 that says where its message is."""
+"""A message id is a UUID of version 8 that contains the message's place."""
 
 from hashlib import sha256
 from uuid import UUID
@@ -23,7 +23,7 @@ offsets = st.integers(0, 2**54 - 1)
 
 @given(shards, partitions, offsets)
 @settings(max_examples=50)
-def test_an_id_leads_back_to_its_place(shard: int, partition_id: int, offset: int) -> None:
+def test_an_id_round_trips(shard: int, partition_id: int, offset: int) -> None:
     name = message_id(shard, partition_id, offset)
 
     assert place_of(name) == Place(shard, partition_id, offset)
@@ -33,7 +33,7 @@ def test_an_id_leads_back_to_its_place(shard: int, partition_id: int, offset: in
 
 @given(shards, partitions, st.sampled_from([0, 5, 2**42 - 3, 2**42, 2**53]), st.integers(0, 9))
 @settings(max_examples=50)
-def test_ids_of_neighbours_are_those_of_each(
+def test_ids_of_a_range_equal_single_ids(
     shard: int, partition_id: int, first: int, count: int
 ) -> None:
     each = [message_id(shard, partition_id, first + n).encode() for n in range(count)]
@@ -48,7 +48,7 @@ def test_ids_of_neighbours_are_those_of_each(
     st.sampled_from([1, 2, 9, 2**42 + 5]),
 )
 @settings(max_examples=50)
-def test_ids_of_a_run_are_counted_by_their_last_digits(
+def test_ids_of_a_run_differ_in_their_last_digits(
     shard: int, partition_id: int, first: int, count: int
 ) -> None:
     runs = id_runs(first, first + count)
@@ -61,16 +61,16 @@ def test_ids_of_a_run_are_counted_by_their_last_digits(
 
 @given(st.tuples(shards, partitions, offsets), st.tuples(shards, partitions, offsets))
 @settings(max_examples=50)
-def test_two_places_have_two_ids(one: tuple[int, int, int], two: tuple[int, int, int]) -> None:
+def test_ids_are_unique(one: tuple[int, int, int], two: tuple[int, int, int]) -> None:
     assert (message_id(*one) == message_id(*two)) == (one == two)
 
 
 @pytest.mark.parametrize("place", [(0, 0, 0), (1023, 2**48 - 1, 2**54 - 1), (5, 1, 2**42)])
-def test_the_edges_lead_back_too(place: tuple[int, int, int]) -> None:
+def test_the_largest_and_smallest_ids_round_trip(place: tuple[int, int, int]) -> None:
     assert place_of(message_id(*place)) == place
 
 
-def test_ids_of_a_partition_rise_with_the_offset() -> None:
+def test_ids_of_a_partition_increase_with_the_offset() -> None:
     names = [message_id(3, 7, offset) for offset in (0, 1, 2**20, 2**42 - 1, 2**42, 2**53)]
 
     assert names == sorted(names)
@@ -93,13 +93,13 @@ def test_ids_of_a_partition_rise_with_the_offset() -> None:
         "\u0660" * 8 + "-0001-8000-8000-000000000000",
     ],
 )
-def test_what_is_not_an_id_of_ours_has_no_place(name: str) -> None:
+def test_a_foreign_id_has_no_place(name: str) -> None:
     assert place_of(name) is None
 
 
 @given(st.text(max_size=50))
 @settings(max_examples=50)
-def test_any_text_is_an_id_or_is_not(text: str) -> None:
+def test_any_text_is_a_valid_id_or_has_no_place(text: str) -> None:
     place = place_of(text)
 
     assert place is None or message_id(*place) == text
@@ -116,7 +116,7 @@ def test_a_dedup_key_has_16_bytes_and_depends_on_every_character() -> None:
 
 @given(shards, partitions, st.lists(offsets, min_size=1, max_size=20))
 @settings(max_examples=50)
-def test_many_ids_of_a_partition_lead_back_at_once_or_not_at_all(
+def test_ids_of_one_partition_are_decoded_together_or_not_at_all(
     shard: int, partition_id: int, several: list[int]
 ) -> None:
     found = places_of([message_id(shard, partition_id, each) for each in several])
@@ -140,5 +140,5 @@ def test_many_ids_of_a_partition_lead_back_at_once_or_not_at_all(
         "mine",
     ],
 )
-def test_one_that_is_not_like_the_others_needs_a_closer_look(other: str) -> None:
+def test_a_different_id_prevents_decoding_together(other: str) -> None:
     assert places_of([message_id(0, 1, 0), other]) is None

@@ -1,4 +1,4 @@
-"""Options that no job can have are rejected when they are written, not when a worker reads them."""
+"""Invalid job options are rejected when they are set, before a worker reads them."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def chain(given: dict[str, Any]) -> tuple[Link, ...]:
         {"queue": "process", "name": "process-data", "data": {"format": "csv"}},
     ],
 )
-def test_a_chained_job_has_either_set_of_names(link: dict[str, Any]) -> None:
+def test_a_chained_job_accepts_both_sets_of_names(link: dict[str, Any]) -> None:
     (found,) = chain({"chain_to": [link]})
     assert (found.queue, found.name) == ("process", "process-data")
     assert isinstance(found.data, msgspec.Raw)
@@ -52,7 +52,7 @@ def test_a_chained_job_as_a_mapping_has_options_and_followers() -> None:
         (Link(queue="q", name="n", attempts=0), "invalid job"),
     ],
 )
-def test_a_chained_job_that_no_worker_could_run_is_rejected(link: object, problem: str) -> None:
+def test_a_chained_job_that_cannot_run_is_rejected(link: object, problem: str) -> None:
     with pytest.raises(errors.BadRequest, match=problem):
         chain({"chain_to": [link]})
 
@@ -67,7 +67,7 @@ def test_an_option_of_another_job_queue_names_its_replacement() -> None:
         item_of("q", "n", None, {"removeOnComplete": {"age": 3600}})
 
 
-def test_options_of_all_jobs_of_a_queue_are_checked_when_it_is_registered() -> None:
+def test_default_job_options_are_checked_when_the_queue_is_registered() -> None:
     jobs = QueueManager(Queen("http://localhost:1"))
     options: Any = {"attemps": 5}
     with pytest.raises(errors.BadRequest, match="attemps"):

@@ -1,4 +1,4 @@
-"""Histograms that add up, and the text that Prometheus reads."""
+"""Histograms that can be summed, and Prometheus text."""
 
 import random
 
@@ -9,7 +9,7 @@ from queen import telemetry
 from queen.meters import Histogram, Snapshot, merged, render, upper
 
 
-def test_percentiles_are_right_to_within_a_fifth() -> None:
+def test_percentiles_are_accurate_to_a_fifth() -> None:
     rng = random.Random(7)
     values = [rng.expovariate(10) for _ in range(10_000)]
     histogram = Histogram()
@@ -21,12 +21,12 @@ def test_percentiles_are_right_to_within_a_fifth() -> None:
         assert histogram.percentile(share) == pytest.approx(exact, rel=0.2)
 
 
-def test_a_percentile_of_nothing_is_unknown() -> None:
+def test_a_percentile_without_values_is_unknown() -> None:
     assert Histogram().percentile(0.5) is None
 
 
 @pytest.mark.parametrize("value", [-1.0, 0.0, 1e-9, 0.001, 1.0, 4096.0, 1e12])
-def test_every_value_falls_into_a_bin_that_holds_it(value: float) -> None:
+def test_every_value_has_a_bin(value: float) -> None:
     histogram = Histogram()
     histogram.observe(value)
     (bin_,) = histogram.bins
@@ -34,7 +34,7 @@ def test_every_value_falls_into_a_bin_that_holds_it(value: float) -> None:
     assert value <= upper(bin_) * 1.000001 or bin_ == 127
 
 
-def test_two_processes_add_up_but_for_what_is_a_maximum() -> None:
+def test_two_processes_are_summed_except_for_maximums() -> None:
     one, two = Snapshot(), Snapshot()
     for snapshot, value in ((one, 1), (two, 2)):
         snapshot.add(telemetry.PUSHED, value, "orders")
@@ -50,7 +50,7 @@ def test_two_processes_add_up_but_for_what_is_a_maximum() -> None:
     assert sum(both.histograms[0].bins.values()) == 2
 
 
-def test_a_process_leaves_its_counters_behind_and_not_its_gauges() -> None:
+def test_a_stopped_process_keeps_its_counters_but_not_its_gauges() -> None:
     snapshot = Snapshot()
     snapshot.add(telemetry.PUSHED, 1, "orders")
     snapshot.add(telemetry.WAITERS, 5, "orders", "g")
@@ -61,7 +61,7 @@ def test_a_process_leaves_its_counters_behind_and_not_its_gauges() -> None:
     assert left.of(telemetry.WAITERS) == 0
 
 
-def test_what_is_rendered_is_read_by_prometheus_own_parser() -> None:
+def test_prometheus_own_parser_reads_the_text() -> None:
     snapshot = Snapshot()
     name = 'a "quoted"\\name\nin two lines'
     snapshot.add(telemetry.PUSHED, 3, name)
@@ -81,7 +81,7 @@ def test_what_is_rendered_is_read_by_prometheus_own_parser() -> None:
     assert total == pytest.approx(0.05)
 
 
-def test_queues_that_are_not_shown_leave_no_trace() -> None:
+def test_hidden_queues_leave_no_sample() -> None:
     snapshot = Snapshot()
     snapshot.add(telemetry.PUSHED, 1, "secret")
 

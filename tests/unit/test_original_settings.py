@@ -1,4 +1,4 @@
-"""Every environment variable of the original Queen is a setting, an alias, or explained."""
+"""Every environment variable of the original Queen is a setting, an alias or explained."""
 
 import re
 from pathlib import Path
@@ -37,10 +37,10 @@ ORIGINAL = re.findall(
     WS_HEARTBEAT_INTERVAL WS_IDLE_TIMEOUT WS_MAX_CONNECTIONS WS_MAX_PAYLOAD_LENGTH
     """,
 )
-"""All variables that the documents of the original Queen and its queue manager name."""
+"""All variables in the documents of the original Queen and its queue manager."""
 
 
-def test_every_variable_is_read_or_explained() -> None:
+def test_every_variable_is_used_or_explained() -> None:
     read = {*Settings.__struct_encode_fields__, *VARIABLES, "QUEEN_CLIENT_LOG"}
     explained = (
         original_settings.ALIASES.keys() | original_settings.UNUSED | original_settings.FOREIGN
@@ -51,7 +51,7 @@ def test_every_variable_is_read_or_explained() -> None:
     assert set(original_settings.ALIASES.values()) <= set(Settings.__struct_encode_fields__)
 
 
-def test_every_variable_is_on_the_page() -> None:
+def test_every_variable_is_documented() -> None:
     text = PAGE.read_text("utf-8")
     rows = re.findall(r"^\| `([A-Z_]+)` \|", text, flags=re.MULTILINE)
     assert sorted(rows) == sorted(ORIGINAL)
@@ -79,7 +79,7 @@ def test_a_variable_with_an_equivalent_takes_effect(
     assert (name, str(value), "environment") in settings.shown({variable: text})
 
 
-def test_the_own_name_of_a_setting_wins_and_the_other_is_reported() -> None:
+def test_a_settings_own_name_wins_and_the_alias_is_reported() -> None:
     environ = {"DB_QUERY_TIMEOUT": "1000", "DB_STATEMENT_TIMEOUT": "2000"}
     assert Settings.from_environ(environ).db_statement_timeout_ms == 2000
     assert original_settings.unused(environ) == {

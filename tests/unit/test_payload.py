@@ -1,4 +1,4 @@
-"""A payload is JSON in UTF-8 and not too deep."""
+"""A payload is JSON in UTF-8 with a limited depth."""
 
 import json
 import time
@@ -66,18 +66,18 @@ values = st.recursive(
 
 
 @pytest.mark.parametrize("good", GOOD, ids=range(len(GOOD)))
-def test_good_json_passes(good: bytes) -> None:
+def test_valid_json_passes(good: bytes) -> None:
     payload.check(good, DEPTH)
 
 
 @pytest.mark.parametrize("bad", BAD, ids=range(len(BAD)))
-def test_bad_json_is_refused_with_a_reason(bad: bytes) -> None:
+def test_invalid_json_is_rejected_with_a_reason(bad: bytes) -> None:
     with pytest.raises(InvalidItem, match="the payload is"):
         payload.check(bad, DEPTH)
 
 
 @pytest.mark.parametrize("bad", BAD, ids=range(len(BAD)))
-def test_a_bad_payload_is_never_certainly_good(bad: bytes) -> None:
+def test_the_fast_check_never_accepts_an_invalid_payload(bad: bytes) -> None:
     assert not payload.are_valid([bad], DEPTH)
     assert not payload.are_valid([b"1", bad, b'"x"'], DEPTH)
     assert not payload.are_valid([bad, bad], DEPTH)
@@ -96,13 +96,13 @@ def test_a_bad_payload_is_never_certainly_good(bad: bytes) -> None:
     ],
     ids=range(7),
 )
-def test_bad_pieces_cannot_make_a_good_whole(pieces: list[bytes]) -> None:
+def test_invalid_pieces_do_not_become_valid_together(pieces: list[bytes]) -> None:
     assert not payload.are_valid(pieces, DEPTH)
 
 
 @given(st.lists(values, min_size=1, max_size=5))
 @settings(max_examples=25)
-def test_whatever_json_writes_is_good(several: list[object]) -> None:
+def test_encoded_json_is_valid(several: list[object]) -> None:
     encoded = [msgspec.json.encode(each) for each in several]
 
     assert payload.are_valid(encoded, DEPTH)
@@ -112,20 +112,20 @@ def test_whatever_json_writes_is_good(several: list[object]) -> None:
 
 @given(st.lists(st.binary(max_size=6), min_size=1, max_size=4))
 @settings(max_examples=100)
-def test_all_are_certainly_good_only_if_each_is(several: list[bytes]) -> None:
+def test_the_fast_check_accepts_only_valid_payloads(several: list[bytes]) -> None:
     if payload.are_valid(several, DEPTH):
         for each in several:
             json.loads(each.decode("utf-8"))
 
 
-def test_the_depth_counts_brackets_outside_of_strings_alone() -> None:
+def test_only_brackets_outside_strings_count() -> None:
     payload.check(b'[{"a":["]}]}"]}]', 3)
     with pytest.raises(InvalidItem, match="deeper than 2"):
         payload.check(b'[{"a":["]}]}"]}]', 2)
     payload.check(b'["\\\\", [1]]', 2)
 
 
-def test_lists_and_objects_in_turn_cannot_hide_their_depth() -> None:
+def test_alternating_lists_and_objects_count() -> None:
     deep = b'[{"":' * 36 + b"0" + b"}]" * 36
 
     assert not payload.are_valid([b"0", deep], 64)
@@ -133,7 +133,7 @@ def test_lists_and_objects_in_turn_cannot_hide_their_depth() -> None:
 
 
 def depth_by_bytes(text: bytes) -> int:
-    """The reference: one byte after the other."""
+    """The reference: byte by byte."""
     depth = deepest = 0
     is_string = is_escaped = False
     for byte in text:
@@ -168,7 +168,7 @@ nested = st.recursive(
 
 @given(nested, st.booleans(), st.sampled_from([None, 1]))
 @settings(max_examples=500)
-def test_the_depth_is_that_of_a_byte_by_byte_count(
+def test_the_depth_equals_a_byte_by_byte_count(
     value: object, is_ascii: bool, indent: int | None
 ) -> None:
     text = json.dumps(value, ensure_ascii=is_ascii, indent=indent).encode()
@@ -189,13 +189,13 @@ def test_the_depth_is_that_of_a_byte_by_byte_count(
         (b'{"[":{"\\u005b\\\\":[]}}', 3),
     ],
 )
-def test_brackets_in_strings_and_behind_escapes_are_no_levels(text: bytes, depth: int) -> None:
+def test_brackets_in_strings_and_after_escapes_do_not_count(text: bytes, depth: int) -> None:
     assert depth_by_bytes(text) == depth
     assert not is_deeper(text, depth)
     assert depth == 0 or is_deeper(text, depth - 1)
 
 
-def test_the_check_of_a_megabyte_with_a_hundred_thousand_brackets_takes_milliseconds() -> None:
+def test_a_megabyte_with_a_hundred_thousand_brackets_takes_milliseconds() -> None:
     text = b"[" + b",".join([b'{"key":"value, with"}'] * 49_000) + b"]"
     assert len(text) > 1_000_000
 
@@ -204,5 +204,5 @@ def test_the_check_of_a_megabyte_with_a_hundred_thousand_brackets_takes_millisec
         payload.check(text, DEPTH)
         return time.process_time() - begun
 
-    # The CPU time of the best of five: others may have the machine.
+    # The CPU time of the best of five, because other programs use the machine.
     assert min(seconds() for _ in range(5)) < 0.02

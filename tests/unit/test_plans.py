@@ -1,4 +1,4 @@
-"""A workflow as people write it becomes steps and edges, or one clear error."""
+"""A workflow definition becomes steps and edges, or one clear error."""
 
 import msgspec
 import pytest
@@ -22,7 +22,7 @@ def refusal(*steps: Step, **members: object) -> str:
     return str(raised.value)
 
 
-def test_steps_inside_of_steps_stand_beside_them() -> None:
+def test_nested_steps_are_flattened() -> None:
     found = plan(
         Step(
             "q",
@@ -39,7 +39,7 @@ def test_steps_inside_of_steps_stand_beside_them() -> None:
     assert steps["alert"].sources == 2
 
 
-def test_what_only_failures_lead_to_follows_the_first_of_them() -> None:
+def test_a_step_after_failures_starts_with_the_first_failure() -> None:
     steps = by_name(
         plan(
             Step("q", "a", on_success=["both"], on_failure=["alert"]),
@@ -60,7 +60,7 @@ def test_a_map_over_a_step_follows_it() -> None:
     assert (steps["count"].kind, steps["count"].items_of) == ("map", "split")
 
 
-def test_what_undoes_a_step_is_a_step() -> None:
+def test_compensation_is_a_step() -> None:
     found = plan(Step("q", "book", {"n": 1}, compensate=Step("q", "unbook", {"n": 1})))
 
     undo = by_name(found)["book:undo"]
@@ -69,7 +69,7 @@ def test_what_undoes_a_step_is_a_step() -> None:
     assert msgspec.json.decode(undo.template) == {"name": "unbook", "data": {"n": 1}}
 
 
-def test_members_of_other_spellings_are_taken() -> None:
+def test_aliases_of_fields_are_accepted() -> None:
     flow = Workflow(
         name="test",
         steps=[{"queueName": "q", "jobName": "a", "onSuccess": [{"queue": "q", "job": "b"}]}],
@@ -78,7 +78,7 @@ def test_members_of_other_spellings_are_taken() -> None:
     assert [step.name for step in plan_of(flow.request()).steps] == ["a", "b"]
 
 
-def test_json_and_back_is_the_same_workflow() -> None:
+def test_a_workflow_round_trips_as_json() -> None:
     flow = (
         Workflow(name="report", id="r1", metadata={"tags": ["x"]})
         .step("split", "work", "split-file", {"path": "a.csv"}, priority=2, timeout="1m")
@@ -120,7 +120,7 @@ def test_json_and_back_is_the_same_workflow() -> None:
         ((Step("q", "a", attempts=0),), "$.steps[0].attempts"),
     ],
 )
-def test_what_could_not_run_is_refused_with_one_clear_error(
+def test_an_invalid_workflow_is_rejected_with_one_clear_error(
     steps: tuple[Step, ...], text: str
 ) -> None:
     assert text in refusal(*steps)
@@ -129,12 +129,12 @@ def test_what_could_not_run_is_refused_with_one_clear_error(
 @pytest.mark.parametrize(
     "metadata", [{"tags": "x"}, {"tags": [1]}, {"tags": ["x"] * 21}, {"correlationId": 1}]
 )
-def test_what_runs_are_found_by_is_text(metadata: dict[str, object]) -> None:
+def test_searchable_metadata_must_be_text(metadata: dict[str, object]) -> None:
     assert "metadata" in refusal(Step("q", "a"), metadata=metadata)
 
 
-def test_a_step_that_is_no_step_is_refused() -> None:
-    with pytest.raises(errors.InvalidWorkflow, match="invalid step"):
+def test_an_invalid_step_is_rejected() -> None:
+    with pytest.raises(errors.InvalidWorkflow, match="no step"):
         Workflow(name="test", steps=[{"quue": "q"}]).request()
     with pytest.raises(errors.InvalidWorkflow, match="invalid workflow"):
         Workflow.from_json('{"steps": []}')

@@ -59,7 +59,7 @@ GOOD = [each for _, good in RULES.values() for each in good]
 
 @pytest.fixture(scope="module")
 def flagged() -> set[tuple[str, str]]:
-    """Rule and sentence, of all sentences at once: most of a run is its start."""
+    """Rule and sentence of all sentences in one run, because a start of vale is slow."""
     sentences = [*(each for _, each in BAD), *GOOD]
     page = REPOSITORY / "page.md"
     texts = (Text(page, number, each) for number, each in enumerate(sentences, start=1))
@@ -68,23 +68,23 @@ def flagged() -> set[tuple[str, str]]:
     }
 
 
-def test_each_rule_has_sentences() -> None:
+def test_each_rule_has_example_sentences() -> None:
     rules = (REPOSITORY / ".vale" / "styles" / "Queen").glob("*.yml")
 
     assert {rule.stem for rule in rules} == RULES.keys()
 
 
 @pytest.mark.parametrize(("rule", "sentence"), BAD)
-def test_flags(rule: str, sentence: str, flagged: set[tuple[str, str]]) -> None:
+def test_a_bad_sentence_is_flagged(rule: str, sentence: str, flagged: set[tuple[str, str]]) -> None:
     assert (rule, sentence) in flagged
 
 
 @pytest.mark.parametrize("sentence", GOOD)
-def test_accepts(sentence: str, flagged: set[tuple[str, str]]) -> None:
+def test_a_good_sentence_is_accepted(sentence: str, flagged: set[tuple[str, str]]) -> None:
     assert not [rule for rule, each in flagged if each == sentence]
 
 
-def test_reports_the_place_of_a_string() -> None:
+def test_a_finding_has_the_line_of_its_string() -> None:
     source = REPOSITORY / "dashboard" / "src" / "text" / "queues.ts"
 
     (found,) = findings([], [Text(source, 7, "A queue"), Text(source, 9, "Choose a folder.")])
@@ -92,13 +92,13 @@ def test_reports_the_place_of_a_string() -> None:
     assert found[:3] == ("dashboard/src/text/queues.ts", 9, "Queen.Terms")
 
 
-def test_finds_strings_in_typescript() -> None:
+def test_strings_in_typescript_are_found() -> None:
     line = 'exported: (n: string) => `${n} read${masked ? `, ${masked} masked` : ""}`, "so"'
 
     assert set(literals(line)) - {""} == {", X masked", "X readX", "so"}
 
 
-def test_finds_the_words_of_python_and_sql(tmp_path: Path) -> None:
+def test_words_in_python_and_sql_are_found(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(
         '"""A page."""\nx = 1  # Why.\ny = 2  # noqa: F401\nraise errors.Bad(f"no queue {x}")\n'
         "def test_it_works() -> None: ...\n"

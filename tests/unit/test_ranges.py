@@ -1,4 +1,4 @@
-"""A time in buckets, and what answers each of them."""
+"""Time ranges in buckets, and the source of each bucket."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_a_range_has_about_a_hundred_buckets(days: float, bucket_seconds: int) -
         (8, 90 * 60, None, None),
     ],
 )
-def test_a_bucket_fits_the_finest_grain_that_reaches_so_far(
+def test_a_bucket_uses_the_finest_resolution_that_covers_the_range(
     days: float, given: int | None, bucket_seconds: int | None, grain: int | None
 ) -> None:
     if bucket_seconds is None:
@@ -54,7 +54,7 @@ def test_a_bucket_fits_the_finest_grain_that_reaches_so_far(
     assert (range_.bucket_seconds, range_.grain_seconds) == (bucket_seconds, grain)
 
 
-def test_a_bucket_belongs_to_rollups_or_to_counters() -> None:
+def test_a_bucket_comes_from_rollups_or_from_counters() -> None:
     range_ = rolled_up(asked(90), REACH, 168)
 
     assert range_.rolled_up is not None
@@ -65,13 +65,13 @@ def test_a_bucket_belongs_to_rollups_or_to_counters() -> None:
     assert 0 <= range_.counted[0].timestamp() - KEPT < DAY
 
 
-def test_a_range_of_long_ago_is_of_rollups_alone() -> None:
+def test_an_old_range_comes_only_from_rollups() -> None:
     range_ = rolled_up(asked(60, until=30), REACH, 168)
 
     assert (range_.counted, range_.rolled_up) == (None, range_.instants)
 
 
-def test_grains_of_a_young_installation_reach_as_far_as_there_is_anything() -> None:
+def test_a_young_installation_has_every_resolution_from_its_start() -> None:
     first = NOW - 20 * DAY
     reach = {60: first, HOUR: first // HOUR * HOUR, DAY: first // DAY * DAY}
 
@@ -88,9 +88,7 @@ def test_grains_of_a_young_installation_reach_as_far_as_there_is_anything() -> N
         (asked(7.5, until=6.5), False),
     ],
 )
-def test_without_rollups_counters_answer_what_they_can(
-    question: Asked, *, is_refused: bool
-) -> None:
+def test_without_rollups_only_counters_are_used(question: Asked, *, is_refused: bool) -> None:
     assert not question.is_counted
     if is_refused:
         with pytest.raises(errors.BadRequest, match="168 hours"):
@@ -99,7 +97,7 @@ def test_without_rollups_counters_answer_what_they_can(
         assert rolled_up(question, {}, 168) == counted(question)
 
 
-def test_there_is_a_bound_on_buckets() -> None:
+def test_the_number_of_buckets_is_limited() -> None:
     assert len(counted(asked(1, 60)).buckets) <= MAX_BUCKETS
     with pytest.raises(errors.BadRequest):
         counted(asked(2, 60))

@@ -1,4 +1,4 @@
-"""A record is read as it was written, and nothing behind a torn one is believed."""
+"""Records round-trip, and data after a torn record is ignored."""
 
 import io
 
@@ -20,19 +20,19 @@ def read(data: bytes) -> list[tuple[int, bytes]]:
     return [(record.number, record.body) for record in found]
 
 
-def test_records_are_read_as_they_were_written() -> None:
+def test_records_round_trip() -> None:
     assert read(written()) == [*enumerate(BODIES, 7)]
     assert records.read_file_id(io.BytesIO(written())) == bytes(range(records.FILE_ID_BYTES))
 
 
-def test_reading_goes_on_where_a_record_ended() -> None:
+def test_reading_continues_where_a_record_ended() -> None:
     data = written()
     first, second = list(records.read(io.BytesIO(data), records.HEADER_BYTES, len(data)))[:2]
     rest = records.read(io.BytesIO(data), second.end, len(data))
     assert (first.number, [record.body for record in rest]) == (7, BODIES[2:])
 
 
-def test_a_tail_that_is_torn_anywhere_is_cut() -> None:
+def test_a_tail_torn_anywhere_is_cut() -> None:
     data = written()
     ends = [
         record.end for record in records.read(io.BytesIO(data), records.HEADER_BYTES, len(data))
@@ -43,7 +43,7 @@ def test_a_tail_that_is_torn_anywhere_is_cut() -> None:
 
 
 @pytest.mark.parametrize("bit", [1, 128])
-def test_a_flipped_bit_anywhere_is_noticed(bit: int) -> None:
+def test_a_flipped_bit_anywhere_is_detected(bit: int) -> None:
     data = written()
     for at in range(records.HEADER_BYTES, len(data)):
         damaged = bytearray(data)

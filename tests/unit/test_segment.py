@@ -17,7 +17,7 @@ extras = st.lists(st.none() | st.binary(min_size=1, max_size=20), min_size=1, ma
 
 
 def column_of(kind: Any, body: bytes, ends: bytes) -> list[Any]:  # noqa: ANN401
-    """What Arrow reads out of the two buffers, without a copy."""
+    """The column that Arrow reads from the two buffers, without a copy."""
     buffers = [None, pyarrow.py_buffer(ends), pyarrow.py_buffer(body)]
     column = pyarrow.Array.from_buffers(kind, len(ends) // 4 - 1, buffers)
     column.validate(full=True)
@@ -31,7 +31,7 @@ def stored(payloads: list[bytes], beside: list[bytes | None] | None = None) -> S
 
 
 @given(texts)
-@settings(max_examples=25, deadline=None)  # Arrow loads pandas when it is first used.
+@settings(max_examples=25, deadline=None)  # Arrow loads pandas on first use.
 def test_arrow_reads_a_segment_as_a_string_column(payloads: list[str]) -> None:
     body, ends = segment.encode([payload.encode() for payload in payloads])
 
@@ -43,7 +43,7 @@ def test_arrow_reads_a_segment_as_a_string_column(payloads: list[str]) -> None:
 
 
 @given(blobs)
-@settings(max_examples=25, deadline=None)  # Arrow loads pandas when it is first used.
+@settings(max_examples=25, deadline=None)  # Arrow loads pandas on first use.
 def test_arrow_reads_a_segment_as_a_binary_column(payloads: list[bytes]) -> None:
     body, ends = segment.encode(payloads)
 
@@ -60,7 +60,7 @@ def test_ends_are_little_endian_from_zero() -> None:
 
 @given(blobs, st.integers(0, 2**20))
 @settings(max_examples=25)
-def test_ends_of_longer_values_are_told_from_the_ends(payloads: list[bytes], more: int) -> None:
+def test_ends_of_longer_values_are_computed_from_the_ends(payloads: list[bytes], more: int) -> None:
     longer = [payload + bytes(more) for payload in payloads[:8]]
     ends = segment.ends_of(payloads[:8])
     assert segment.ends_with_more(ends, more) == segment.ends_of(longer)
@@ -85,7 +85,7 @@ def test_a_slice_of_a_segment_is_a_slice_of_its_payloads(
 
 @given(extras, st.data())
 @settings(max_examples=25)
-def test_what_some_messages_have_comes_back_with_them(
+def test_extras_of_some_messages_round_trip(
     beside: list[bytes | None], data: st.DataObject
 ) -> None:
     first = data.draw(st.integers(0, len(beside)))
@@ -100,7 +100,7 @@ def test_a_segment_without_extras_stores_none() -> None:
     assert stored([b"x"] * 3).extras(0, 3) == [None] * 3
 
 
-def test_the_extras_have_the_same_layout_with_positions_first() -> None:
+def test_extras_have_the_same_layout_with_positions_first() -> None:
     encoded = segment.encode_extras([None, b"ab", None, b"c"])
 
     assert encoded is not None
@@ -108,7 +108,7 @@ def test_the_extras_have_the_same_layout_with_positions_first() -> None:
     assert encoded[20:] == b"abc"
 
 
-def test_the_size_counts_all_that_is_kept() -> None:
+def test_the_size_includes_all_stored_bytes() -> None:
     plain, marked = stored([b"x" * 100]), stored([b"x" * 100], [b"y" * 50])
 
     assert plain.size_bytes >= 100 + 8

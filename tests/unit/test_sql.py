@@ -1,4 +1,4 @@
-"""Every SQL text is found, named once, and has the form that the package expects."""
+"""Every SQL text is found, has a unique name and follows the conventions."""
 
 import re
 from collections import Counter
@@ -14,7 +14,7 @@ FILES = [
     for file in sorted((ROOT / "calls").rglob("*.sql"), key=lambda file: file.name)
 ]
 MOST_FILES = 20
-"""A directory with more files is hard to scan: split it by subject."""
+"""A directory with more files is hard to scan. Split it by subject."""
 
 
 def test_every_named_call_is_read() -> None:
@@ -29,7 +29,7 @@ def test_every_named_call_is_read() -> None:
 
 
 @pytest.mark.parametrize("name", sql.CALLS)
-def test_a_call_is_one_statement_that_says_what_it_does(name: str) -> None:
+def test_a_call_is_one_statement_with_a_purpose(name: str) -> None:
     comment, *lines = sql.CALLS[name].splitlines()
     statement = "\n".join(lines)
 
@@ -58,12 +58,12 @@ def test_a_call_uses_functions_that_exist(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sql.FUNCTIONS)
-def test_a_file_of_functions_opens_with_what_it_is_for(name: str) -> None:
+def test_a_file_of_functions_starts_with_its_purpose(name: str) -> None:
     assert sql.FUNCTIONS[name].startswith("-- ")
     assert "create or replace" in sql.FUNCTIONS[name]
 
 
-def test_every_file_of_functions_is_read_in_the_order_of_names() -> None:
+def test_files_of_functions_are_read_in_the_order_of_names() -> None:
     files = sorted(file.stem for file in (ROOT / "functions").rglob("*.sql"))
 
     assert list(sql.FUNCTIONS) == files
@@ -82,7 +82,7 @@ def test_migrations_are_numbered_from_one_without_a_gap() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_the_texts_cannot_be_changed() -> None:
+def test_the_texts_are_read_only() -> None:
     for texts in (sql.CALLS, sql.FUNCTIONS, sql.MIGRATIONS):
         with pytest.raises(TypeError):
             texts["other"] = "select 1"  # type: ignore[index]

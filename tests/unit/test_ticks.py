@@ -1,4 +1,4 @@
-"""The ticks of a cron expression, also where clocks jump; checked against croniter."""
+"""Ticks of cron expressions, also around clock changes, compared with croniter."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
@@ -13,13 +13,13 @@ from queen.engine.sources.cron import due, next_tick, ticks
 
 ROME = "Europe/Rome"
 SPRING = datetime(2027, 3, 27, 12, tzinfo=UTC)
-"""A day before clocks in Rome go from 2:00 to 3:00."""
+"""The day before clocks in Rome change from 2:00 to 3:00."""
 AUTUMN = datetime(2027, 10, 30, 12, tzinfo=UTC)
-"""A day before they go from 3:00 back to 2:00."""
+"""The day before they change from 3:00 back to 2:00."""
 
 
 def local(cron: str, after: datetime, count: int, zone: str = ROME) -> list[str]:
-    """The next ticks as clocks there show them."""
+    """The next ticks in local time."""
     found = islice(ticks(cron, zone, after), count)
     return [each.astimezone(ZoneInfo(zone)).strftime("%d %H:%M:%S %z") for each in found]
 
@@ -38,8 +38,8 @@ def local(cron: str, after: datetime, count: int, zone: str = ROME) -> list[str]
         "0 12 * * 7",
     ],
 )
-def test_another_library_finds_the_same_ticks(cron: str, zone: str) -> None:
-    after = datetime(2026, 5, 4, 10, 30, 30, 500, tzinfo=UTC)  # No jump for months.
+def test_croniter_finds_the_same_ticks(cron: str, zone: str) -> None:
+    after = datetime(2026, 5, 4, 10, 30, 30, 500, tzinfo=UTC)  # No clock change for months.
     theirs = croniter(cron, after.astimezone(ZoneInfo(zone)))
 
     ours = list(islice(ticks(cron, zone, after), 40))
@@ -53,36 +53,34 @@ def test_another_library_finds_the_same_ticks(cron: str, zone: str) -> None:
 
 @pytest.mark.parametrize("cron", ["30 2 * * *", "0 */6 * * *", "*/20 * * * *", "0,30 2,3 * * *"])
 @pytest.mark.parametrize("after", [SPRING, AUTUMN])
-def test_five_fields_are_what_debian_makes_of_them(cron: str, after: datetime) -> None:
+def test_five_fields_have_the_meaning_of_debians_cron(cron: str, after: datetime) -> None:
     theirs = CronSim(cron, after.astimezone(ZoneInfo(ROME)))
 
     expected = [each.astimezone(UTC) for each in islice(theirs, 60)]
     assert list(islice(ticks(cron, ROME, after), 60)) == expected
 
 
-def test_a_time_that_clocks_jump_over_comes_when_they_have_jumped() -> None:
+def test_a_skipped_time_ticks_right_after_the_clock_change() -> None:
     assert local("30 2 * * *", SPRING, 2) == ["28 03:00:00 +0200", "29 02:30:00 +0200"]
     assert local("15 30 2 * * *", SPRING, 2) == ["28 03:00:00 +0200", "29 02:30:15 +0200"]
 
 
-def test_a_time_that_clocks_show_twice_comes_once() -> None:
+def test_a_repeated_time_ticks_once() -> None:
     assert local("30 2 * * *", AUTUMN, 2) == ["31 02:30:00 +0200", "01 02:30:00 +0100"]
     assert local("15 30 2 * * *", AUTUMN, 2) == ["31 02:30:15 +0200", "01 02:30:15 +0100"]
-    # Seen from the second time that it is 2:10: not back in time.
+    # From the second 2:10: the next tick is not in the past.
     again = datetime(2027, 10, 31, 1, 10, tzinfo=UTC)
     assert local("30 2 * * *", again, 1) == ["01 02:30:00 +0100"]
 
 
 @pytest.mark.parametrize("after", [SPRING, AUTUMN])
 @pytest.mark.parametrize(("cron", "step"), [("* * * * *", 60), ("0 * * * *", 3600)])
-def test_what_comes_all_the_time_is_never_late_or_twice(
-    cron: str, step: int, after: datetime
-) -> None:
+def test_frequent_ticks_are_never_late_or_repeated(cron: str, step: int, after: datetime) -> None:
     found = list(islice(ticks(cron, ROME, after), 2 * 86_400 // step))
     assert {(later - each).total_seconds() for each, later in pairwise(found)} == {step}
 
 
-def test_seconds_come_first() -> None:
+def test_a_sixth_field_at_the_start_is_seconds() -> None:
     after = datetime(2026, 1, 1, tzinfo=UTC)
     assert next_tick("*/15 * * * * *", "UTC", after) == after + timedelta(seconds=15)
 
@@ -110,13 +108,13 @@ def test_names_stand_for_expressions() -> None:
         "٣ * * * *",
     ],
 )
-def test_what_is_no_expression_is_refused(cron: str) -> None:
+def test_an_invalid_expression_is_rejected(cron: str) -> None:
     with pytest.raises(errors.InvalidOption):
         next_tick(cron, "UTC", SPRING)
 
 
 @pytest.mark.parametrize("zone", ["", "Europe", "Rome", "../etc/passwd", "\0", "Europe/Rome/"])
-def test_what_is_no_time_zone_is_refused(zone: str) -> None:
+def test_an_invalid_time_zone_is_rejected(zone: str) -> None:
     with pytest.raises(errors.InvalidOption):
         next_tick("* * * * *", zone, SPRING)
 
@@ -124,7 +122,7 @@ def test_what_is_no_time_zone_is_refused(zone: str) -> None:
 @pytest.mark.parametrize(
     ("missed", "pushed"), [("skip", []), ("once", [0]), ("all", [0, 1, 2])], ids=str
 )
-def test_what_becomes_of_missed_ticks_is_what_was_asked_for(missed: str, pushed: list[int]) -> None:
+def test_missed_ticks_follow_their_policy(missed: str, pushed: list[int]) -> None:
     first = datetime(2026, 1, 1, 8, tzinfo=UTC)
     now = datetime(2026, 1, 1, 10, 30, tzinfo=UTC)
 
@@ -135,7 +133,7 @@ def test_what_becomes_of_missed_ticks_is_what_was_asked_for(missed: str, pushed:
 
 
 @pytest.mark.parametrize("missed", ["skip", "once", "all"])
-def test_ticks_that_are_a_little_late_are_all_pushed(missed: str) -> None:
+def test_slightly_late_ticks_are_all_pushed(missed: str) -> None:
     first = datetime(2026, 1, 1, 8, tzinfo=UTC)
     now = first + timedelta(seconds=9.5)
 

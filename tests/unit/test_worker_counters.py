@@ -1,10 +1,10 @@
-"""What a worker tells of its jobs: each thing once, and that it is there."""
+"""Job reports of a worker: each count once, and a sign that the worker is running."""
 
 from queen.jobs.worker.stats import UNKNOWN, WorkerCounters
 from queen.meters import Histogram
 
 
-def test_what_was_told_is_not_told_again() -> None:
+def test_confirmed_counts_are_not_reported_again() -> None:
     counters = WorkerCounters(["mail"])
     job_counters = counters.of("mail", "send")
     job_counters.completed += 2
@@ -18,7 +18,7 @@ def test_what_was_told_is_not_told_again() -> None:
     assert counters.report() is None
 
 
-def test_what_runs_is_told_until_it_has_ended() -> None:
+def test_running_jobs_are_reported_until_they_end() -> None:
     counters = WorkerCounters(["mail"])
     counters.of("mail", "send").running = 3
 
@@ -35,7 +35,7 @@ def test_what_runs_is_told_until_it_has_ended() -> None:
     assert counters.report() is None
 
 
-def test_what_the_server_may_not_have_heard_is_told_again_as_it_was() -> None:
+def test_an_unconfirmed_report_is_repeated_unchanged() -> None:
     counters = WorkerCounters(["mail"])
     job_counters = counters.of("mail", "send")
     job_counters.failed += 1
@@ -43,7 +43,8 @@ def test_what_the_server_may_not_have_heard_is_told_again_as_it_was() -> None:
     lost = counters.report()
     job_counters.failed += 1
 
-    assert counters.report() == lost  # With its number: it may have been heard.
+    # With the same number, because the server may have received it.
+    assert counters.report() == lost
     counters.confirm()
     following = counters.report()
 
@@ -53,7 +54,7 @@ def test_what_the_server_may_not_have_heard_is_told_again_as_it_was() -> None:
     assert [report.jobs[0].failed for report in (lost, following)] == [1, 1]
 
 
-def test_bins_are_those_of_the_server() -> None:
+def test_bins_equal_those_of_the_server() -> None:
     for seconds in (0.0, 0.0001, 0.001, 0.02, 1.0, 77.0, 10_000_000.0):
         ours, theirs = WorkerCounters([]).of("q", "n"), Histogram()
         ours.took(seconds)
@@ -61,7 +62,7 @@ def test_bins_are_those_of_the_server() -> None:
         assert ours.bins == theirs.bins
 
 
-def test_names_beyond_a_number_are_counted_together() -> None:
+def test_names_above_a_limit_are_counted_together() -> None:
     counters = WorkerCounters(["mail"])
     names = {counters.of("mail", str(number)).name for number in range(600)}
 

@@ -14,7 +14,7 @@ LOGGERS = [logging.getLogger(name) for name in ("queen.jobs", "queen.client")]
 
 @pytest.fixture(autouse=True)
 def levels() -> Iterator[None]:
-    """Loggers are of the whole process."""
+    """Restore log levels, because loggers belong to the whole process."""
     before = [logger.level for logger in LOGGERS]
     yield
     for logger, level in zip(LOGGERS, before, strict=True):
@@ -34,14 +34,14 @@ def test_a_worker_takes_its_concurrency_from_the_environment(
     assert worker(5).concurrency == 5
 
 
-def test_a_concurrency_that_is_no_number_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_concurrency_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("many", "0", "-1"):
         monkeypatch.setenv("WORKER_CONCURRENCY", text)
         with pytest.raises(errors.BadSettings, match="WORKER_CONCURRENCY"):
             worker()
 
 
-def test_a_worker_process_logs_from_the_level_of_the_environment(
+def test_a_worker_process_uses_the_log_level_of_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log_to_stderr()
