@@ -1,4 +1,4 @@
-"""The page of the client names everything, and the tests that it names are there."""
+"""The client reference is complete, and the tests that it names exist."""
 
 import inspect
 import re
@@ -64,7 +64,7 @@ PLUMBING = {
     "acknowledgment", "after_fork", "codec", "complete", "done", "pop_request", "producers",
     "send", "warn_of_loss", "get", "items", "keys", "values",
 }  # fmt: skip
-"""What the parts of the SDK tell each other, and what a mapping has."""
+"""Internal methods of the SDK, and those of a mapping."""
 
 
 def public(kind: type) -> set[str]:
@@ -80,7 +80,7 @@ def rows() -> list[tuple[str, str]]:
     return re.findall(r"^\| (.*) \| `(tests/\S+)` \|$", table, flags=re.MULTILINE)
 
 
-def test_every_method_of_the_seed_has_a_test_that_exists() -> None:
+def test_every_method_of_earlier_clients_has_an_existing_test() -> None:
     shown = " ".join(name for name, _ in rows())
     assert [name for name in SEED if not re.search(rf"\b{name}\b", shown)] == []
     for _, test in rows():

@@ -1,4 +1,4 @@
-"""The code tour names files and functions that exist, and directories say what they hold."""
+"""The code tour names existing files and functions, and packages describe their content."""
 
 import ast
 import re
@@ -44,5 +44,5 @@ def test_the_tour_has_three_walks() -> None:
     [each for each in sorted(SOURCE.rglob("*/")) if list(each.glob("*.py"))],
     ids=lambda each: str(each.relative_to(SOURCE)),
 )
-def test_a_package_says_what_it_holds(directory: Path) -> None:
+def test_a_package_describes_its_content(directory: Path) -> None:
     assert ast.get_docstring(ast.parse((directory / "__init__.py").read_text("utf-8")))

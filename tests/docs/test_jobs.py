@@ -1,4 +1,4 @@
-"""The page of jobs names everything that `queen.jobs` offers."""
+"""The jobs reference covers everything in `queen.jobs`."""
 
 import inspect
 import re
@@ -24,7 +24,7 @@ from queen.jobs.options import ProcessorOptions
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "jobs.md").read_text("utf-8")
 WORDS = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", PAGE))))
 PLUMBING = {"followed_in", "is_plain", "lend_loop", "part", "pushed", "withdraw"}
-"""What a worker tells a job."""
+"""Internal methods of workers."""
 
 
 def public(kind: type) -> set[str]:
@@ -36,15 +36,15 @@ def public(kind: type) -> set[str]:
     "kind",
     [QueueManager, Processor, Job, JobTransaction, JobHandle, Worker, WorkerManager, WorkerStats],
 )
-def test_every_member_is_in_the_page(kind: type) -> None:
+def test_every_member_is_on_the_page(kind: type) -> None:
     assert public(kind) - WORDS == set()
 
 
-def test_every_name_is_in_the_page() -> None:
+def test_every_name_is_on_the_page() -> None:
     assert set(queen.jobs.__all__) - WORDS == set()
 
 
-def test_every_option_is_in_the_page() -> None:
+def test_every_option_is_on_the_page() -> None:
     assert set(JobOptions.__annotations__) - WORDS == set()
     assert set(ProcessorOptions.__annotations__) - WORDS == set()
     assert {each.name for each in JobPriority} - WORDS == set()

@@ -1,4 +1,4 @@
-"""Nothing that a user can meet is undocumented."""
+"""The reference pages are complete."""
 
 import re
 from collections.abc import Iterator
@@ -62,14 +62,14 @@ def test_every_option_is_in_the_table() -> None:
     assert options | {*QueueOptions.__struct_encode_fields__} <= set(re.findall(r"`(\w+)`", text))
 
 
-def test_every_sqlstate_that_sql_uses_is_in_its_page() -> None:
+def test_every_sqlstate_is_on_the_sql_page() -> None:
     page = (ROOT / "src" / "queen" / "sql" / "README.md").read_text("utf-8")
     used = {code for text in sql.FUNCTIONS.values() for code in re.findall(r"'(QN\d{3})'", text)}
     assert used == set(re.findall(r"^\| (QN\d{3}) \|", page, flags=re.MULTILINE))
     assert all(errors.of_sqlstate(code) for code in used)
 
 
-def test_every_table_is_in_the_page_of_the_sql() -> None:
+def test_every_table_is_on_the_sql_page() -> None:
     page = (ROOT / "src" / "queen" / "sql" / "README.md").read_text("utf-8")
     tables = {
         name
@@ -81,18 +81,18 @@ def test_every_table_is_in_the_page_of_the_sql() -> None:
     assert tables == set(re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE))
 
 
-def test_every_route_is_in_the_page_and_nothing_else() -> None:
+def test_every_route_is_on_the_page_and_no_other() -> None:
     text = (ROOT / "docs" / "reference" / "http.md").read_text("utf-8")
     shown = set(re.findall(r"^\| `((?:GET|POST|DELETE) /[^`]*)` \|", text, flags=re.MULTILINE))
     assert shown == {
         f"{route.method} {route.path.removeprefix('/api/v1')}"
         for route in ROUTES
-        # The page says once that a message has a second name.
+        # The page mentions the second address of a message only once.
         if "{ref}/{transactionId}" not in route.path
     }
 
 
-def test_every_metric_is_in_the_table_as_it_is_served() -> None:
+def test_every_metric_is_in_the_table() -> None:
     page = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
     shown = re.findall(r"^\| `(queen_\w+)` \| (\w+) \| (.+?) \| (.+) \|$", page, flags=re.MULTILINE)
     assert shown == [
@@ -114,7 +114,7 @@ def test_every_log_event_is_in_the_table() -> None:
     assert names == set(telemetry.EVENTS)
 
 
-def test_nothing_is_logged_under_a_name_of_its_own() -> None:
+def test_every_logged_event_is_declared() -> None:
     for path in (ROOT / "src" / "queen").rglob("*.py"):
         found = re.findall(
             r"\blog\.(?:debug|info|warning|error|exception)\((?!Event\.)", path.read_text("utf-8")
@@ -122,15 +122,15 @@ def test_nothing_is_logged_under_a_name_of_its_own() -> None:
         assert not found, path
 
 
-def test_links_between_pages_lead_somewhere() -> None:
+def test_links_between_pages_work() -> None:
     for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name} → {target}"
 
 
-def test_the_page_of_the_command_is_what_the_commands_say() -> None:
+def test_the_cli_page_matches_the_commands() -> None:
     text = cli_page.PAGE.read_text("utf-8")
-    # `make reference` writes it anew.
+    # `make reference` rewrites it.
     assert text.partition(cli_page.MARK)[2] == "\n" + cli_page.rendered()
     for path, command in COMMANDS.items():
         (section,) = re.findall(

@@ -1,4 +1,4 @@
-"""Python in the pages for people runs as it stands there, a page from top to bottom."""
+"""Python snippets in the docs run unchanged, each page from top to bottom."""
 
 import ast
 import inspect
@@ -42,7 +42,7 @@ async def test_a_page_runs(process: Server, page: str) -> None:
     await names["queen"].close()
 
 
-def test_the_tutorial_is_a_file_that_runs(process: Server) -> None:
+def test_the_tutorials_file_runs(process: Server) -> None:
     page = "tutorial/python.md"
     (frame,) = re.findall(r"^```py\n(.*?)^```$", (DOCS / page).read_text("utf-8"), flags=RUN)
     place = re.search(r"^    pass.*\n", frame, flags=re.MULTILINE)
@@ -57,5 +57,5 @@ def test_the_tutorial_is_a_file_that_runs(process: Server) -> None:
     )
 
 
-def test_the_pages_are_there() -> None:
+def test_the_pages_exist() -> None:
     assert len(PAGES) >= 8

@@ -1,8 +1,8 @@
-"""All that users can call stays as it is, unless the file that lists it changes too."""
+"""The public surface changes only together with the file that lists it."""
 
 from tools.write_surface import SURFACE, lines
 
 
-def test_the_public_surface_is_the_one_on_file() -> None:
-    """After a wanted change: `make surface`, and a line in the changelog."""
+def test_the_public_surface_matches_the_file() -> None:
+    """After an intended change, run `make surface` and add a line to the changelog."""
     assert lines() == SURFACE.read_text("utf-8").splitlines()
