@@ -1,4 +1,4 @@
-"""An application of jobs for processes of their own; what its jobs do is lines of a file."""
+"""A job application for separate processes. Its jobs append lines to a file."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ def _say(job: Job[Any], what: str) -> None:
     popped = 0.0 if message.lease_expires_at is None else message.lease_expires_at.timestamp()
     fields = (what, job.data, job.attempt, os.getpid(), time.time(), popped, job.key)
     line = " ".join(map(str, fields))
-    # One write of a short line to a file that is appended to stays whole.
+    # A single short write to a file in append mode is atomic.
     descriptor = os.open(_LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(descriptor, f"{line}\n".encode())
     os.close(descriptor)
@@ -39,7 +39,7 @@ async def note(job: Job[int]) -> None:
 
 @jobs.processor(_QUEUE)
 async def pause(job: Job[float]) -> None:
-    """As many seconds as its data says."""
+    """Sleep for the number of seconds in the data."""
     _say(job, "began")
     try:
         await asyncio.sleep(job.data)
@@ -51,7 +51,7 @@ async def pause(job: Job[float]) -> None:
 
 @jobs.processor(_QUEUE)
 def hold(job: Job[float]) -> None:
-    """The same in a thread, which nobody can cancel."""
+    """The same in a thread, which cannot be cancelled."""
     _say(job, "began")
     time.sleep(job.data)
     _say(job, "ended")
@@ -59,7 +59,7 @@ def hold(job: Job[float]) -> None:
 
 @jobs.processor(_QUEUE, attempts=5)
 async def die(job: Job[int]) -> None:
-    """Take the whole process along, in its first attempts."""
+    """Kill the whole process in the first attempts."""
     _say(job, "began")
     if job.attempt <= job.data:
         os.kill(os.getpid(), 9)

@@ -1,4 +1,4 @@
-"""An application of jobs on a real server process."""
+"""A job application on a real server process."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -15,7 +15,7 @@ from tests.support.server import Server
 
 @pytest.fixture(scope="module")
 def process(postgres: PostgresServer, template: str) -> Iterator[Server]:
-    """A server that stays for all tests of a file."""
+    """A server that runs during all tests of a file."""
     server = Server(postgres.create_database(f"shared_{uuid4().hex}", template=template))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
@@ -34,7 +34,7 @@ async def queen(process: Server) -> AsyncIterator[Queen]:
 
 @pytest.fixture
 async def jobs(queen: Queen) -> AsyncIterator[QueueManager]:
-    """The jobs of one test: its workers end with it."""
+    """The jobs of one test. Its workers end with it."""
     jobs = QueueManager(queen)
     yield jobs
     await jobs.shutdown()
@@ -42,5 +42,5 @@ async def jobs(queen: Queen) -> AsyncIterator[QueueManager]:
 
 @pytest.fixture
 def queue() -> str:
-    """A name that no other test has."""
+    """A name that no other test uses."""
     return f"jobs-{uuid4().hex}"

@@ -1,4 +1,4 @@
-"""What the jobs of `tests.jobs.application` wrote."""
+"""Lines that the jobs of `tests.jobs.application` wrote."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +11,7 @@ class Line(NamedTuple):
     pid: int
     at: float
     lease_until: float
-    """By the server's clock: when it was handed out, and the length of the lease."""
+    """Delivery time by the server's clock, plus the lease time."""
     key: str
 
 
@@ -27,7 +27,7 @@ def lines(log: Path, what: str = "") -> list[Line]:
 
 
 def most_in_a_window(instants: list[float], seconds: float = 1.0) -> int:
-    """The most of them that any window of this length holds."""
+    """The maximum number of lines in any window of this length."""
     instants = sorted(instants)
     most = first = 0
     for last, at in enumerate(instants):

@@ -1,4 +1,4 @@
-"""Processors that a process of its own finds by their names."""
+"""Processors that a separate process imports by name."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ def cube(job: Job[int]) -> list[int]:
 
 
 def die(job: Job[int]) -> int:
-    """Take the process along, in the first attempt."""
+    """Kill the process in the first attempt."""
     if job.attempt == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return job.attempt
@@ -27,7 +27,7 @@ def sleep(job: Job[float]) -> None:
 
 
 def wait(job: Job[list[str]]) -> int:
-    """Begin, as one file says, and go on when there is the other."""
+    """Create the first file, and continue when the second one exists."""
     begun, goes_on = map(Path, job.data)
     begun.touch()
     while not goes_on.exists():
@@ -40,7 +40,7 @@ def leave(job: Job[None]) -> None:
 
 
 def follow(job: Job[None]) -> None:
-    """Add a job with its ack: nobody would hear of it."""
+    """Add a job in the ack's transaction, which a separate process cannot do."""
     job.transaction().add_job(job.queue, "cube", 2)
 
 

@@ -1,4 +1,4 @@
-"""Jobs that are added: by name, by processor, in bulk, later, once."""
+"""Add jobs: by name, by processor, in bulk, with a delay, unique."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -28,7 +28,9 @@ def own(job: Job[int]) -> str:
     return f"own {job.data}"
 
 
-async def test_a_processor_gets_its_data_as_it_is_annotated(jobs: QueueManager, queue: str) -> None:
+async def test_a_processor_gets_its_data_in_the_annotated_type(
+    jobs: QueueManager, queue: str
+) -> None:
     @jobs.processor(queue)
     async def send_welcome(job: Job[Welcome]) -> Sent:
         return Sent(to=job.data.to, length=len(job.data.subject))
@@ -43,7 +45,7 @@ async def test_a_processor_gets_its_data_as_it_is_annotated(jobs: QueueManager, 
     assert (info.name, info.priority, info.status) == ("send_welcome", 2, "completed")
 
 
-async def test_models_of_pydantic_are_data_and_results(jobs: QueueManager, queue: str) -> None:
+async def test_pydantic_models_are_data_and_results(jobs: QueueManager, queue: str) -> None:
     @jobs.processor(queue)
     async def double(job: Job[Model]) -> Model:
         return Model(n=2 * job.data.n)
@@ -131,7 +133,7 @@ async def test_a_unique_job_is_added_once(jobs: QueueManager, queue: str) -> Non
     assert msgspec.json.decode((await second.info()).data) == 1
 
 
-async def test_what_belongs_to_a_job_goes_with_it(jobs: QueueManager, queue: str) -> None:
+async def test_attributes_of_a_job_reach_its_processor(jobs: QueueManager, queue: str) -> None:
     @jobs.processor(queue)
     async def tell(job: Job[None]) -> list[object]:
         return [job.correlation_id, job.tags, job.metadata["by"], job.key, job.attempt]
@@ -157,9 +159,7 @@ async def test_a_queue_has_default_options_for_its_jobs(jobs: QueueManager, queu
     assert (await second.info()).metadata == {"tags": ["x"]}
 
 
-async def test_a_handle_knows_the_key_that_its_queue_gave_its_job(
-    jobs: QueueManager, queue: str
-) -> None:
+async def test_a_handle_has_the_default_key_of_its_queue(jobs: QueueManager, queue: str) -> None:
     jobs.register_queue(queue, default_job_options={"key": "tenant"})
 
     handle = await jobs.add_job(queue, "n", unique="once")
@@ -167,7 +167,7 @@ async def test_a_handle_knows_the_key_that_its_queue_gave_its_job(
     assert (await handle.info()).key == "tenant"
 
 
-async def test_a_queue_in_order_becomes_one_of_jobs_only_if_it_is_registered(
+async def test_an_ordered_queue_accepts_jobs_only_after_its_registration(
     jobs: QueueManager, queen: Queen, queue: str
 ) -> None:
     await queen.queue(queue).create()
@@ -179,9 +179,7 @@ async def test_a_queue_in_order_becomes_one_of_jobs_only_if_it_is_registered(
     assert await (await jobs.add_job(queue, "n")).status() == "waiting"
 
 
-async def test_what_a_job_cannot_be_is_refused_before_it_is_sent(
-    jobs: QueueManager, queue: str
-) -> None:
+async def test_an_invalid_job_is_rejected_before_it_is_sent(jobs: QueueManager, queue: str) -> None:
     with pytest.raises(errors.BadRequest, match="no option colour"):
         await jobs.add_job(queue, "n", colour="red")  # pyright: ignore[reportCallIssue]
     with pytest.raises(errors.BadRequest, match="time zone"):

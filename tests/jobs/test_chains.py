@@ -1,4 +1,4 @@
-"""Jobs that follow others, and what is pushed with a job's ack: all of it, once, or nothing."""
+"""Chained jobs and pushes are part of a job's ack: applied once and completely, or not at all."""
 
 import asyncio
 
@@ -33,9 +33,7 @@ async def test_children_follow_their_parent_with_its_result(jobs: QueueManager, 
     assert seen == [({"rows": 3}, "ingest"), ({"kind": "all"}, 6)]
 
 
-async def test_a_chain_in_the_words_of_other_job_queues_runs(
-    jobs: QueueManager, queue: str
-) -> None:
+async def test_a_chain_with_names_of_other_job_queues_runs(jobs: QueueManager, queue: str) -> None:
     seen: list[object] = []
 
     async def follow(job: Job[dict[str, str]]) -> None:
@@ -63,10 +61,10 @@ async def test_a_chain_in_the_words_of_other_job_queues_runs(
     )
 
 
-async def test_jobs_may_follow_in_queues_that_nobody_has_made(
+async def test_chained_jobs_may_use_missing_queues(
     jobs: QueueManager, queen: Queen, queue: str
 ) -> None:
-    """Their workers are another application's, and start later."""
+    """Their workers belong to another application and start later."""
     chained, pushed = f"{queue}-chained", f"{queue}-pushed"
 
     @jobs.processor(queue)
@@ -92,7 +90,7 @@ async def test_jobs_may_follow_in_queues_that_nobody_has_made(
     assert sorted(seen) == ["chained", "pushed"]
 
 
-async def test_a_parent_that_fails_has_no_children(jobs: QueueManager, queue: str) -> None:
+async def test_a_failed_parent_has_no_children(jobs: QueueManager, queue: str) -> None:
     seen: list[str] = []
 
     @jobs.processor(queue, attempts=2, backoff=Backoff("fixed", delay=0.01))
@@ -113,7 +111,7 @@ async def test_a_parent_that_fails_has_no_children(jobs: QueueManager, queue: st
     assert (await jobs.get_queue_metrics(queue)).waiting == 0
 
 
-async def test_a_job_that_is_not_ours_any_more_pushes_nothing(
+async def test_a_cancelled_job_pushes_no_messages(
     jobs: QueueManager, queen: Queen, queue: str
 ) -> None:
     began, goes_on = asyncio.Event(), asyncio.Event()
@@ -129,7 +127,7 @@ async def test_a_job_that_is_not_ours_any_more_pushes_nothing(
     worker = await jobs.start_workers()
     handle = await work.add(None)
     await began.wait()
-    # Taken away without a word to its worker, which ends before it hears of it.
+    # The cancellation reaches the worker only after the job ends.
     await handle.cancel()
     goes_on.set()
     await until(lambda: worker.stats.lost + worker.stats.cancelled)
@@ -140,7 +138,7 @@ async def test_a_job_that_is_not_ours_any_more_pushes_nothing(
     assert await queen.queue(out).pop() == []
 
 
-async def test_what_a_job_pushes_is_there_with_its_result(
+async def test_a_jobs_pushes_are_visible_with_its_result(
     jobs: QueueManager, queen: Queen, queue: str
 ) -> None:
     out = f"{queue}-out"

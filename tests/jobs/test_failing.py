@@ -1,4 +1,4 @@
-"""Jobs that fail: tried again after their backoff, then kept as dead letters."""
+"""Failed jobs: retried after their backoff, then kept as dead letters."""
 
 import asyncio
 from typing import Any
@@ -12,7 +12,7 @@ from tests.jobs.waiting import until
 QUICK = Backoff("fixed", delay=0.01)
 
 
-async def test_a_job_is_tried_again_until_it_succeeds(jobs: QueueManager, queue: str) -> None:
+async def test_a_job_is_retried_until_it_succeeds(jobs: QueueManager, queue: str) -> None:
     attempts: list[int] = []
 
     @jobs.processor(queue, attempts=5, backoff=QUICK)
@@ -30,7 +30,7 @@ async def test_a_job_is_tried_again_until_it_succeeds(jobs: QueueManager, queue:
     assert (worker.stats.retried, worker.stats.completed) == (2, 1)
 
 
-async def test_a_job_that_fails_for_good_is_a_dead_letter_with_its_stack(
+async def test_a_job_that_fails_permanently_is_a_dead_letter_with_its_stack(
     jobs: QueueManager, queen: Queen, queue: str
 ) -> None:
     @jobs.processor(queue, attempts=2, backoff=QUICK)
@@ -49,7 +49,7 @@ async def test_a_job_that_fails_for_good_is_a_dead_letter_with_its_stack(
     assert (await handle.info()).status == "failed"
 
 
-async def test_a_failed_job_can_be_run_again(jobs: QueueManager, queue: str) -> None:
+async def test_a_failed_job_can_be_retried(jobs: QueueManager, queue: str) -> None:
     is_well = False
 
     @jobs.processor(queue, attempts=1)
@@ -69,7 +69,7 @@ async def test_a_failed_job_can_be_run_again(jobs: QueueManager, queue: str) -> 
     assert await handle.result(timeout=10) == "well"
 
 
-async def test_a_job_says_its_own_attempts_and_backoff(jobs: QueueManager, queue: str) -> None:
+async def test_a_job_can_set_its_own_attempts_and_backoff(jobs: QueueManager, queue: str) -> None:
     attempts: list[int] = []
 
     @jobs.processor(queue, attempts=1, backoff=Backoff("fixed", delay="1h"))
@@ -112,7 +112,7 @@ def test_a_backoff_grows_up_to_its_maximum() -> None:
     assert len(set(found)) > 50
 
 
-async def test_a_processor_may_ask_for_another_attempt_or_none(
+async def test_a_processor_can_request_another_attempt_or_none(
     jobs: QueueManager, queue: str
 ) -> None:
     seen: list[int] = []
@@ -139,7 +139,7 @@ async def test_a_processor_may_ask_for_another_attempt_or_none(
 
 
 @pytest.mark.parametrize("delay", ["soon", 5000])
-async def test_a_delay_that_is_no_time_fails_the_job_and_not_its_worker(
+async def test_an_invalid_delay_fails_only_the_job(
     jobs: QueueManager,
     queue: str,
     delay: Any,  # noqa: ANN401 - what people give
@@ -159,7 +159,7 @@ async def test_a_delay_that_is_no_time_fails_the_job_and_not_its_worker(
     assert await (await work.add(None)).result(timeout=10) == "done"
 
 
-async def test_a_job_has_a_time_to_run(jobs: QueueManager, queue: str) -> None:
+async def test_a_job_has_a_timeout(jobs: QueueManager, queue: str) -> None:
     ends: list[str] = []
 
     @jobs.processor(queue, attempts=1, timeout=0.1)
@@ -177,7 +177,7 @@ async def test_a_job_has_a_time_to_run(jobs: QueueManager, queue: str) -> None:
     assert ends == ["cancelled"]
 
 
-async def test_data_that_is_not_what_the_processor_says_is_a_dead_letter(
+async def test_data_of_a_wrong_type_is_dead_lettered(
     jobs: QueueManager, queen: Queen, queue: str
 ) -> None:
     @jobs.processor(queue, attempts=10)
@@ -188,7 +188,7 @@ async def test_data_that_is_not_what_the_processor_says_is_a_dead_letter(
     handle = await jobs.add_job(queue, "double", "two")
     with pytest.raises(errors.JobFailed, match="Expected `int`"):
         await handle.result(timeout=10)
-    # A message that is no job at all.
+    # A message that is not a job.
     (pushed,) = await queen.queue(queue).push([{"data": [1], "priority": 5}])
     with pytest.raises(errors.JobFailed, match="not a job"):
         await jobs.job(queue, pushed.transaction_id or "").result(timeout=10)
@@ -209,7 +209,7 @@ async def test_a_job_without_a_processor_waits_for_one(jobs: QueueManager, queue
     assert "no processor" in (info.error or "")
 
 
-async def test_a_processor_of_dead_letters_is_called_for_each_job_that_failed(
+async def test_a_dead_letter_processor_runs_for_each_failed_job(
     jobs: QueueManager, queue: str
 ) -> None:
     seen: list[dict[str, Any]] = []
@@ -231,7 +231,7 @@ async def test_a_processor_of_dead_letters_is_called_for_each_job_that_failed(
     broken = await jobs.add_job(queue, "broken", None, attempts=1)
     await until(lambda: len(seen) == 1)
 
-    assert await handle.status() == "failed"  # And a dead letter of its own queue, too.
+    assert await handle.status() == "failed"  # It is also a dead letter of its own queue.
     assert seen[0].pop("failureReason").splitlines()[-1] == "ValueError: no account"
     assert seen == [
         {
@@ -247,7 +247,7 @@ async def test_a_processor_of_dead_letters_is_called_for_each_job_that_failed(
     assert len(reports) == 1
 
 
-async def test_a_failure_that_cannot_be_reported_is_a_dead_letter_all_the_same(
+async def test_a_failure_that_cannot_be_reported_is_still_dead_lettered(
     jobs: QueueManager, queue: str
 ) -> None:
     async def pay(job: Job[None]) -> None:

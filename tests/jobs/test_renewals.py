@@ -1,4 +1,4 @@
-"""Renewals of more leases and jobs than the server takes in one call."""
+"""Renewals of more leases and jobs than the server accepts in one call."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ async def server(dsn: str) -> AsyncIterator[Server]:
         yield server
 
 
-async def test_a_worker_keeps_more_jobs_than_one_renewal_holds(server: Server) -> None:
+async def test_a_worker_keeps_more_jobs_than_one_renewal_contains(server: Server) -> None:
     async with Queen(server.base_url) as queen:
         jobs = QueueManager(queen)
         runs: list[int] = []
@@ -50,7 +50,7 @@ async def test_a_worker_keeps_more_jobs_than_one_renewal_holds(server: Server) -
     assert sorted(runs) == list(range(COUNT))
 
 
-async def test_a_consumer_keeps_more_leases_than_one_renewal_holds(server: Server) -> None:
+async def test_a_consumer_keeps_more_leases_than_one_renewal_contains(server: Server) -> None:
     async with Queen(server.base_url) as queen:
         orders = queen.queue("orders")
         for n in range(COUNT):

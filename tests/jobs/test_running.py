@@ -1,4 +1,4 @@
-"""Jobs while they run: threads, processes, progress, cancellation, leases, draining."""
+"""Running jobs: threads, processes, progress, cancellation, leases, draining."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from tests.jobs.waiting import until
 from tests.support.server import Server
 
 
-async def test_a_plain_function_runs_in_a_thread(jobs: QueueManager, queue: str) -> None:
+async def test_a_sync_function_runs_in_a_thread(jobs: QueueManager, queue: str) -> None:
     together = threading.Barrier(3, timeout=10)
 
     @jobs.processor(queue)
@@ -34,7 +34,7 @@ async def test_a_plain_function_runs_in_a_thread(jobs: QueueManager, queue: str)
     assert await handles[2].progress() == 2
 
 
-async def test_each_queue_has_its_places_for_threads(jobs: QueueManager, queue: str) -> None:
+async def test_each_queue_has_its_own_threads(jobs: QueueManager, queue: str) -> None:
     together = threading.Barrier(2, timeout=10)
 
     def wait(job: Job[None]) -> str:
@@ -50,7 +50,7 @@ async def test_each_queue_has_its_places_for_threads(jobs: QueueManager, queue: 
     assert [await handle.result(timeout=15) for handle in handles] == ["done", "done"]
 
 
-async def test_a_thread_that_goes_on_after_its_time_holds_up_nobody(
+async def test_a_thread_that_runs_after_its_timeout_does_not_block_others(
     jobs: QueueManager, queue: str
 ) -> None:
     told, ends = threading.Event(), threading.Event()
@@ -75,7 +75,7 @@ async def test_a_thread_that_goes_on_after_its_time_holds_up_nobody(
         ends.set()
 
 
-async def test_a_process_that_goes_on_after_its_time_holds_up_nobody(
+async def test_a_process_that_runs_after_its_timeout_does_not_block_others(
     jobs: QueueManager, queue: str
 ) -> None:
     processors.register(jobs, queue)
@@ -87,9 +87,7 @@ async def test_a_process_that_goes_on_after_its_time_holds_up_nobody(
     assert (await (await jobs.add_job(queue, "cube", 2)).result(timeout=20))[0] == 8
 
 
-async def test_a_process_that_would_lose_what_it_pushes_says_so(
-    jobs: QueueManager, queue: str
-) -> None:
+async def test_a_process_that_would_lose_its_pushes_raises(jobs: QueueManager, queue: str) -> None:
     processors.register(jobs, queue)
     await jobs.start_workers(concurrency=1)
 
@@ -99,7 +97,7 @@ async def test_a_process_that_would_lose_what_it_pushes_says_so(
         await handle.result(timeout=30)
 
 
-async def test_a_function_may_run_in_a_process_of_its_own(jobs: QueueManager, queue: str) -> None:
+async def test_a_function_can_run_in_a_separate_process(jobs: QueueManager, queue: str) -> None:
     processors.register(jobs, queue)
     await jobs.start_workers(concurrency=2)
 
@@ -113,9 +111,7 @@ async def test_a_function_may_run_in_a_process_of_its_own(jobs: QueueManager, qu
         await broken.result(timeout=30)
 
 
-async def test_a_process_that_dies_costs_an_attempt_and_no_more(
-    jobs: QueueManager, queue: str
-) -> None:
+async def test_a_process_that_dies_costs_one_attempt(jobs: QueueManager, queue: str) -> None:
     processors.register(jobs, queue)
     await jobs.start_workers(concurrency=2)
 
@@ -125,7 +121,7 @@ async def test_a_process_that_dies_costs_an_attempt_and_no_more(
     assert (await (await jobs.add_job(queue, "cube", 2)).result(timeout=40))[0] == 8
 
 
-async def test_a_process_that_dies_takes_no_other_job_along(
+async def test_a_process_that_dies_does_not_affect_other_jobs(
     jobs: QueueManager, queue: str, tmp_path: Path
 ) -> None:
     processors.register(jobs, queue)
@@ -140,7 +136,9 @@ async def test_a_process_that_dies_takes_no_other_job_along(
     assert await neighbour.result(timeout=40) == 1
 
 
-async def test_who_calls_exit_ends_a_job_and_not_the_worker(jobs: QueueManager, queue: str) -> None:
+async def test_sys_exit_fails_the_job_and_the_worker_continues(
+    jobs: QueueManager, queue: str
+) -> None:
     async def awaited(job: Job[None]) -> None:
         sys.exit(3)
 
@@ -155,7 +153,7 @@ async def test_who_calls_exit_ends_a_job_and_not_the_worker(jobs: QueueManager, 
     assert worker.stats.failed == 3
 
 
-async def test_progress_is_seen_while_a_job_runs(jobs: QueueManager, queue: str) -> None:
+async def test_progress_is_visible_while_a_job_runs(jobs: QueueManager, queue: str) -> None:
     goes_on = asyncio.Event()
 
     @jobs.processor(queue)
@@ -199,14 +197,12 @@ async def test_a_running_job_is_cancelled(jobs: QueueManager, queue: str) -> Non
     await until(lambda: ends)
     with pytest.raises(errors.JobCancelled):
         await handle.result(timeout=5)
-    # The runner goes on with the next one.
+    # The runner continues with the next one.
     await (await endless.add(1)).result(timeout=10)
     assert worker.stats.cancelled == 1
 
 
-async def test_a_job_in_a_thread_can_see_that_it_is_cancelled(
-    jobs: QueueManager, queue: str
-) -> None:
+async def test_a_job_in_a_thread_sees_its_cancellation(jobs: QueueManager, queue: str) -> None:
     began, ended = threading.Event(), threading.Event()
 
     @jobs.processor(queue)
@@ -232,7 +228,7 @@ async def test_a_lease_is_renewed_while_a_job_runs(jobs: QueueManager, queue: st
     @jobs.processor(queue)
     async def slow(job: Job[None]) -> str:
         attempts.append(job.attempt)
-        await asyncio.sleep(4)  # Longer than its lease, by the clock of the database.
+        await asyncio.sleep(4)  # Longer than its lease, by the database's clock.
         return "done"
 
     worker = Worker(jobs, lease_seconds=3.0, renew_seconds=0.5)
@@ -245,7 +241,7 @@ async def test_a_lease_is_renewed_while_a_job_runs(jobs: QueueManager, queue: st
     await running
 
 
-async def test_draining_finishes_what_runs_and_gives_back_the_rest(
+async def test_draining_finishes_running_jobs_and_releases_the_rest(
     jobs: QueueManager, queen: Queen, queue: str
 ) -> None:
     began, goes_on = asyncio.Event(), asyncio.Event()
@@ -267,12 +263,12 @@ async def test_draining_finishes_what_runs_and_gives_back_the_rest(
 
     assert done == [0]
     assert await handles[0].status() == "completed"
-    # What was popped ahead comes at once, with no attempt counted.
+    # Prefetched jobs are redelivered immediately without counting an attempt.
     rest = await queen.queue(queue).batch(10).partitions(10).wait(True).timeout_millis(5000).pop()
     assert all(message.attempt == 1 for message in rest)
 
 
-async def test_draining_ends_what_takes_too_long(jobs: QueueManager, queue: str) -> None:
+async def test_draining_cancels_jobs_that_take_too_long(jobs: QueueManager, queue: str) -> None:
     began = asyncio.Event()
 
     @jobs.processor(queue)
@@ -290,7 +286,7 @@ async def test_draining_ends_what_takes_too_long(jobs: QueueManager, queue: str)
     assert not info.attempt
 
 
-async def test_a_stalled_job_gives_up_without_being_run(
+async def test_a_stalled_job_without_attempts_left_is_not_run(
     jobs: QueueManager, queen: Queen, queue: str
 ) -> None:
     seen: list[int] = []
@@ -300,7 +296,7 @@ async def test_a_stalled_job_gives_up_without_being_run(
         seen.append(job.attempt)
 
     handle = await work.add(None)
-    # A worker that is not heard of any more.
+    # A worker that stopped responding.
     (taken,) = await queen.queue(queue).lease(0.2).wait(True).timeout_millis(5000).pop()
     worker = await jobs.start_workers()
 
@@ -311,7 +307,7 @@ async def test_a_stalled_job_gives_up_without_being_run(
     assert taken.attempt == 1
 
 
-async def test_a_rate_limit_holds_for_all_workers(jobs: QueueManager, queue: str) -> None:
+async def test_a_rate_limit_applies_to_all_workers_together(jobs: QueueManager, queue: str) -> None:
     jobs.register_queue(queue, rate_limit=Rate(max=5, duration="10s"))
     done: list[int] = []
 
@@ -350,10 +346,10 @@ async def test_a_concurrency_limit_counts_jobs(jobs: QueueManager, queue: str) -
     assert most <= 2
 
 
-async def test_a_concurrency_limit_that_the_server_was_told_counts_jobs(
+async def test_a_concurrency_limit_set_on_the_server_counts_jobs(
     jobs: QueueManager, queen: Queen, queue: str
 ) -> None:
-    """By whoever configured the queue: the code of the workers need not know of it."""
+    """Set in the queue's options: the workers' code does not have to contain it."""
     await queen.queue(queue).config({"ordered": False, "concurrencyLimit": 2}).create()
     running, most = 0, 0
 
@@ -396,7 +392,7 @@ async def test_a_queue_is_paused_resumed_and_cleaned(jobs: QueueManager, queue: 
     assert queue in {each.queue for each in await jobs.get_all_metrics()}
 
 
-async def test_a_delivery_that_went_well_is_settled_whole_and_any_other_job_by_job(
+async def test_a_successful_delivery_is_settled_whole_and_any_other_job_by_job(
     jobs: QueueManager, queue: str, process: Server
 ) -> None:
     @jobs.processor(queue, attempts=2, backoff=lambda _: 0.0)
@@ -430,7 +426,7 @@ async def running(jobs: QueueManager) -> list[RunningJobs]:
     return [of_queue for worker in await jobs.get_workers() for of_queue in worker.queues]
 
 
-async def test_what_is_done_of_a_delivery_is_told_while_the_rest_waits(
+async def test_finished_jobs_of_a_delivery_are_reported_while_the_rest_waits(
     jobs: QueueManager, queue: str
 ) -> None:
     goes_on = asyncio.Event()

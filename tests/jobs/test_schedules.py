@@ -1,4 +1,4 @@
-"""Jobs that come again and again: one a tick, with all that a job has."""
+"""Recurring jobs: one per tick, with all features of a job."""
 
 import pytest
 
@@ -25,12 +25,12 @@ def test_an_interval_is_a_cron_expression(interval: float | str, expression: str
 
 
 @pytest.mark.parametrize("interval", ["7s", "90s", "5h", "2d", "500ms"])
-def test_ticks_are_evenly_apart_or_refused(interval: str) -> None:
-    with pytest.raises(errors.BadRequest, match="does not divide"):
+def test_an_interval_with_uneven_ticks_is_rejected(interval: str) -> None:
+    with pytest.raises(errors.BadRequest, match="divides no"):
         cron_of(interval)
 
 
-async def test_each_tick_is_one_job_whoever_runs(
+async def test_each_tick_is_one_job_for_all_workers(
     jobs: QueueManager, queen: Queen, queue: str
 ) -> None:
     seen: list[tuple[object, int, int]] = []
@@ -53,7 +53,7 @@ async def test_each_tick_is_one_job_whoever_runs(
     await queen.admin.delete_schedule(f"{queue}.beat")
 
 
-async def test_a_schedule_is_what_the_code_says(
+async def test_a_schedule_has_the_options_from_the_code(
     jobs: QueueManager, queen: Queen, queue: str
 ) -> None:
     @jobs.cron("0 0 * * *", queue=queue, tz="Europe/Rome", missed="skip", name="clean-up")

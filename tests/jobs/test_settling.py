@@ -1,4 +1,4 @@
-"""What became of a job is told, also to a server that was away."""
+"""The outcome of a job is reported, also after an outage of the server."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ async def server(dsn: str) -> AsyncIterator[Server]:
         yield server
 
 
-async def test_a_server_that_is_away_costs_no_attempt(server: Server) -> None:
+async def test_an_unavailable_server_costs_no_attempt(server: Server) -> None:
     ran: list[int] = []
     begun, goes_on = asyncio.Event(), asyncio.Event()
     async with Queen(server.base_url, retry_attempts=1) as queen:
@@ -29,7 +29,7 @@ async def test_a_server_that_is_away_costs_no_attempt(server: Server) -> None:
             await goes_on.wait()
             job.transaction().push("effects", {"data": job.data})
 
-        # A server may take its time to start beside other tests.
+        # The lease is long, because a server may start slowly while other tests run.
         worker = Worker(jobs, lease_seconds=60)
         await worker.ready()
         running = asyncio.create_task(worker.run())

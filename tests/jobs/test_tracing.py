@@ -1,4 +1,4 @@
-"""A workflow is one trace, whoever runs its steps, and so is a chain."""
+"""A workflow is one trace, whichever worker runs its steps, and so is a chain."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""`WorkerManager`: a pool of real processes, scaled by hand and by what there is to do."""
+"""`WorkerManager`: a pool of real processes, scaled manually and by load."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ def log(process: Server, queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 async def workers(log: Path) -> AsyncIterator[WorkerManager]:
-    """Of a machine that is never too busy: others use it as well."""
+    """A manager for an idle machine, because other programs use the real one."""
     del log
     workers = WorkerManager(
         max_workers=3, scale_up_threshold=20, scale_down_threshold=5, cpu_threshold=1.0
@@ -43,7 +43,7 @@ async def workers(log: Path) -> AsyncIterator[WorkerManager]:
     await workers.shutdown(now=True)
 
 
-async def test_a_pool_is_scaled_by_hand(
+async def test_a_pool_is_scaled_manually(
     workers: WorkerManager, jobs: QueueManager, queue: str, log: Path
 ) -> None:
     await workers.initialize_worker_pool(APP, concurrency=1)
@@ -56,10 +56,10 @@ async def test_a_pool_is_scaled_by_hand(
     await workers.scale_workers(1)
 
     assert workers.pids == first
-    await until(lambda: len(lines(log, "ended")) == 2)  # It was drained.
+    await until(lambda: len(lines(log, "ended")) == 2)  # The process was drained.
 
 
-async def test_what_drains_is_hurried_with_the_others(
+async def test_draining_processes_are_stopped_with_the_others(
     workers: WorkerManager, jobs: QueueManager, queue: str, log: Path
 ) -> None:
     await workers.initialize_worker_pool(APP, workers=2, concurrency=1)
@@ -73,7 +73,7 @@ async def test_what_drains_is_hurried_with_the_others(
     assert len(lines(log, "cancelled")) == 2
 
 
-async def test_a_backlog_that_is_not_counted_is_a_large_one(
+async def test_an_uncounted_backlog_counts_as_large(
     workers: WorkerManager, jobs: QueueManager, queue: str
 ) -> None:
     await jobs.add_job(queue, "note", 0)
@@ -89,7 +89,7 @@ async def test_a_backlog_that_is_not_counted_is_a_large_one(
     await until(lambda: workers.looks and workers.looks[-1].seen.backlog >= 10_000, seconds=30)
 
 
-async def test_a_process_that_dies_is_started_again(workers: WorkerManager) -> None:
+async def test_a_process_that_dies_is_restarted(workers: WorkerManager) -> None:
     await workers.initialize_worker_pool(APP)
     (pid,) = workers.pids
     os.kill(pid, signal.SIGKILL)
@@ -104,7 +104,7 @@ async def test_a_process_that_dies_is_started_again(workers: WorkerManager) -> N
         pytest.param(10_000, 8, marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
     ],
 )
-async def test_a_burst_takes_the_pool_to_its_most_and_back(
+async def test_a_burst_scales_the_pool_to_its_maximum_and_back(
     jobs: QueueManager, queue: str, log: Path, count: int, most: int
 ) -> None:
     workers = WorkerManager(
@@ -124,10 +124,10 @@ async def test_a_burst_takes_the_pool_to_its_most_and_back(
     top = counts.index(most)
     assert counts[:top] == sorted(counts[:top])
     assert counts[top:] == sorted(counts[top:], reverse=True)
-    assert len(lines(log, "began")) == count  # Each once: who left was drained.
+    assert len(lines(log, "began")) == count  # Each job ran once: removed processes were drained.
 
 
-async def test_jobs_that_a_rate_holds_back_start_no_workers(
+async def test_jobs_delayed_by_a_rate_limit_start_no_workers(
     workers: WorkerManager,
     jobs: QueueManager,
     queue: str,
@@ -144,8 +144,8 @@ async def test_jobs_that_a_rate_holds_back_start_no_workers(
     assert max(look.seen.backlog for look in workers.looks) > 100
 
 
-async def test_what_cannot_run_is_said(workers: WorkerManager, queue: str) -> None:
-    with pytest.raises(errors.BadRequest, match="call initialize_worker_pool first"):
+async def test_invalid_pools_are_rejected_with_a_reason(workers: WorkerManager, queue: str) -> None:
+    with pytest.raises(errors.BadRequest, match="initialize_worker_pool comes first"):
         await workers.scale_workers(2)
     with pytest.raises(errors.BadRequest, match="no module nowhere"):
         await workers.initialize_worker_pool("nowhere:jobs")

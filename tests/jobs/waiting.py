@@ -1,4 +1,4 @@
-"""Waiting for what a worker does, for a bounded time."""
+"""Wait for a worker's progress, for a bounded time."""
 
 import asyncio
 from collections.abc import Callable
