@@ -19,7 +19,7 @@ from tests.support.postgres import Postgres, Server
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Exercised())
-    # How long an example takes says more about the machine than about the code.
+    # The duration of an example depends more on the machine than on the code.
     hypothesis.settings.register_profile("queen", deadline=None)
     hypothesis.settings.load_profile("queen")
 
@@ -30,7 +30,7 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
-    """A server per worker; `TEST_QUEEN_DSN` names one of your own instead."""
+    """A server per worker. Set `TEST_QUEEN_DSN` to use an existing one."""
     if dsn := os.environ.get("TEST_QUEEN_DSN"):
         yield Server(dsn)
         return
@@ -40,10 +40,10 @@ def postgres() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def template(postgres: Server) -> str:
-    """The name of a database brought to this release. Nobody may stay connected to it."""
+    """The name of a migrated database. Close all connections to it, or copies fail."""
     name = f"template_{uuid4().hex}"
     dsn = postgres.create_database(name)
-    # A runner of our own rather than `asyncio.run`, which would unset the test's event loop.
+    # A `Runner` instead of `asyncio.run`, which would unset the test's event loop.
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(migrate(dsn))
     return name
@@ -51,7 +51,7 @@ def template(postgres: Server) -> str:
 
 @pytest.fixture
 def dsn(postgres: Server, template: str) -> str:
-    """A database for this test alone. It is not dropped: the server goes away as a whole."""
+    """A database for one test. It is not dropped, because the server is deleted at the end."""
     return postgres.create_database(f"test_{uuid4().hex}", template=template)
 
 
@@ -64,7 +64,7 @@ async def store(dsn: str) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def clock(dsn: str) -> AsyncIterator[Clock]:
-    """The clock of this test's database, moved by hand."""
+    """The clock of this test's database, which the test moves."""
     async with await Clock.install(dsn) as clock:
         yield clock
 

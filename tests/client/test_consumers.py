@@ -209,21 +209,21 @@ async def test_callbacks_do_not_affect_acks(queen: Queen) -> None:
     orders = queen.queue("orders").config({"retryLimit": 0})
     await orders.create()
     await orders.push([{"data": "good"}, {"data": "bad"}])
-    errors_of: list[tuple[str, str]] = []
+    told: list[tuple[str, str]] = []
 
     async def handler(message: Message[str]) -> None:
         if message.data == "bad":
             raise ValueError("bad")
 
     def succeeded(message: Message[str]) -> None:
-        errors_of.append(("done", message.data))
+        told.append(("done", message.data))
 
     def failed(message: Message[str], error: BaseException) -> None:
-        errors_of.append((str(error), message.data))
+        told.append((str(error), message.data))
 
     await orders.limit(2).on_success(succeeded).on_error(failed).consume(handler)
 
-    assert errors_of == [("done", "good"), ("bad", "bad")]
+    assert told == [("done", "good"), ("bad", "bad")]
     assert await orders.pop() == []
 
 

@@ -157,7 +157,7 @@ async def test_headers_of_the_caller_take_precedence(
     assert message.headers == {"traceparent": mine, "a": "b"}
 
 
-def test_without_opentelemetry_none_of_its_modules_are_loaded() -> None:
+def test_without_opentelemetry_its_modules_are_not_loaded() -> None:
     code = (
         "import sys; from queen import Queen; from queen.client import tracing, transport\n"
         "with tracing.sending('q', []), tracing.settling([]): pass\n"

@@ -14,7 +14,7 @@ from tests.support.server import Server, until
 SLOW = {"message_count": 1_000, "time_millis": 60_000}
 STATUSES = (401, 403, 404, 408, 425, 429, 502)
 RULES = "client_max_body_size 8k;" + "".join(
-    f"if (-f {{folder}}/{status}) {{ return {status}; }}" for status in STATUSES
+    f"if (-f {{directory}}/{status}) {{ return {status}; }}" for status in STATUSES
 )
 NO_ACKS = """
 set $acks "";

@@ -1,4 +1,4 @@
-"""Callers of a server that asks who they are."""
+"""Callers with API keys or tokens."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ async def make_key(
     requests_per_second: float | None = None,
     name: str = "tests",
 ) -> str:
-    """A key in the database, as the command line makes one."""
+    """Create a key in the database, as the command line does."""
     key = new_key()
     store = await Store.open(dsn, connecting=Connecting(connections=1))
     try:
@@ -41,7 +41,7 @@ async def make_key(
 
 
 class Caller(NamedTuple):
-    """Somebody with a key or a token."""
+    """A caller with a key or a token."""
 
     server: Server
     token: str

@@ -1,4 +1,4 @@
-"""Short words for what most tests of the message plane do over HTTP."""
+"""Shortcuts for message calls over HTTP."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from tests.support.server import Reply, Server
 
 
 def a_queue() -> str:
-    """A name that no other test of this server has."""
+    """A name that no other test of this server uses."""
     return f"q-{uuid4().hex}"
 
 
@@ -24,7 +24,7 @@ def items(queue: str, *values: Any, **fields: Any) -> list[dict[str, Any]]:  # n
 
 
 async def push(server: Server, queue: str, *values: Any, **fields: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - JSON
-    """Push the values in one request, which must succeed; `fields` are those of each item."""
+    """Push the values in one request, which must succeed. `fields` apply to each item."""
     reply = await server.post("/push", {"items": items(queue, *values, **fields)})
     assert reply.status == 201, reply.body
     messages: list[dict[str, Any]] = reply.body["messages"]
@@ -32,7 +32,7 @@ async def push(server: Server, queue: str, *values: Any, **fields: Any) -> list[
 
 
 async def pop(server: Server, queue: str, **parameters: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - JSON
-    """What a pop gives; nothing is a list without messages."""
+    """The response of a pop. An empty pop is a list without messages."""
     reply = await server.post(f"/pop/queue/{quote(queue, safe='')}", parameters)
     assert reply.status in (200, 204), reply.body
     messages: list[dict[str, Any]] = reply.body["messages"] if reply.status == 200 else []
@@ -49,7 +49,7 @@ def data(messages: list[dict[str, Any]]) -> list[Any]:
 
 
 def says(message: Mapping[str, Any], status: str = "completed", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    """What a consumer says of a message that it was given."""
+    """The acknowledgment of a message."""
     named = ("transactionId", "partitionId", "leaseId", "consumerGroup")
     return {name: message[name] for name in named} | {"status": status} | fields
 
@@ -59,7 +59,7 @@ async def ack(server: Server, message: Mapping[str, Any], **fields: Any) -> Repl
 
 
 async def settle(server: Server, message: Mapping[str, Any], **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    """Say what became of a message, which must be accepted."""
+    """Acknowledge a message, which must succeed."""
     reply = await ack(server, message, **fields)
     assert reply.status == 200, reply.body
     answer: dict[str, Any] = reply.body
@@ -74,7 +74,7 @@ async def configure(server: Server, queue: str, **options: Any) -> dict[str, Any
 
 
 async def spoken(server: Server, request: bytes, *, seconds: float = 10) -> tuple[bytes, bytes]:
-    """Head and body of what the server says to these bytes, on a connection that it then ends."""
+    """Send these bytes and return the response's head and body. The server then closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=2**26)
     try:
         async with asyncio.timeout(seconds):
@@ -88,7 +88,7 @@ async def spoken(server: Server, request: bytes, *, seconds: float = 10) -> tupl
 
 
 def posted(path: str, body: bytes, *headers: str) -> bytes:
-    """A request by hand, after which the connection is closed."""
+    """A raw request, after which the connection is closed."""
     lines = [
         f"POST /api/v1{path} HTTP/1.1",
         "host: localhost",
@@ -101,7 +101,7 @@ def posted(path: str, body: bytes, *headers: str) -> bytes:
 
 @contextlib.asynccontextmanager
 async def held_partitions(dsn: str) -> "AsyncGenerator[asyncpg.Connection[asyncpg.Record]]":
-    """As long as this lasts, a push waits in the database for the lock of its partition."""
+    """Lock the partitions in the database: until this ends, pushes wait."""
     connection = await asyncpg.connect(dsn)
     try:
         async with connection.transaction():
@@ -112,7 +112,7 @@ async def held_partitions(dsn: str) -> "AsyncGenerator[asyncpg.Connection[asyncp
 
 
 async def until_blocked(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
-    """Wait until somebody waits in the database."""
+    """Wait until a statement is blocked in the database."""
     async with asyncio.timeout(10):
         while not await connection.fetchval(  # noqa: ASYNC110 - what is waited for is in the database
             "select count(*) from pg_stat_activity "

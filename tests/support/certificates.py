@@ -1,4 +1,4 @@
-"""Certificates and keys made for one test."""
+"""Certificates and keys for one test."""
 
 import ipaddress
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 
 class Pair(NamedTuple):
-    """Files of a certificate and its key."""
+    """The files of a certificate and its key."""
 
     certificate: Path
     key: Path
@@ -22,11 +22,11 @@ class Pair(NamedTuple):
 class Authority:
     """Signs certificates for loopback."""
 
-    def __init__(self, folder: Path, name: str = "authority") -> None:
-        self._folder = folder
+    def __init__(self, directory: Path, name: str = "authority") -> None:
+        self._directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        self.certificate = folder / f"{name}.pem"
+        self.certificate = directory / f"{name}.pem"
         usage = x509.KeyUsage(
             digital_signature=True,
             key_cert_sign=True,
@@ -64,7 +64,7 @@ class Authority:
             )
             .sign(self._key, hashes.SHA256())
         )
-        pair = Pair(self._folder / f"{name}.pem", self._folder / f"{name}.key")
+        pair = Pair(self._directory / f"{name}.pem", self._directory / f"{name}.key")
         pair.certificate.write_bytes(made.public_bytes(Encoding.PEM))
         pair.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         pair.key.chmod(0o600)

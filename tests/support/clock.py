@@ -1,4 +1,4 @@
-"""A clock in the test's own database, moved by hand."""
+"""A clock in the test's own database that the test moves."""
 
 from datetime import datetime
 from types import TracebackType
@@ -6,7 +6,7 @@ from typing import Self
 
 import asyncpg
 
-# One microsecond a reading, so that instants increase strictly even while the clock stands.
+# One microsecond per reading, so that timestamps increase even while the clock stands still.
 INSTALL = """
 create sequence public.ticks cache 1;
 create table public.clock as select timestamptz '2030-01-01 00:00Z' as at;
@@ -18,7 +18,7 @@ $$;
 
 class Clock:
     """
-    Replaces `queen.now()`: every connection and process on that database sees it at once.
+    Replaces `queen.now()` for every connection and process of that database.
 
     Usage::
 
@@ -56,7 +56,7 @@ class Clock:
         )
 
     async def now(self) -> datetime:
-        """Read the clock as SQL does: this is a tick as well."""
+        """Read the clock as SQL does, which also advances it."""
         instant: datetime = await self._connection.fetchval("select queen.now()")
         return instant
 

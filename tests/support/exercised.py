@@ -1,4 +1,4 @@
-"""What tests asked of servers over HTTP: a route or an error code that none met is a failure."""
+"""Every route and error code must occur in a test over HTTP."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -10,31 +10,31 @@ from queen.server.http.router import Router
 from queen.server.routes.table import ROUTES
 
 _OF_OTHERS: Final = {
-    # Families, of which only the members are answered.
+    # Base classes, of which only subclasses are returned.
     *("refused", "conflict"),
-    # A server that does not start, and what a client says of itself.
+    # Errors of a server that does not start, and of clients.
     *("bad_settings", "buffer_full", "connection_lost", "push_error", "server_unreachable"),
     *("transport_error", "undecodable_payload", "job_failed", "job_cancelled"),
     "workflow_failed",
-    # Of upkeep, which answers nobody.
+    # Errors of background tasks, which have no caller.
     "duty_lost",
-    # Of pipelines, which ask the database themselves.
+    # Errors of pipelines, which use the database directly.
     *("data_lost", "lake_diverged"),
 }
-"""Codes that no server answers."""
+"""Codes that no server returns."""
 _ROUTER: Final = Router(ROUTES)
 _seen: Final[set[str]] = set()
 
 
 def note_answer(method: str, raw_path: str, status: int) -> None:
-    """A request that was answered; only those that were accepted count for their route."""
+    """Record a response. Only successful ones count for their route."""
     if status < 400 and method != "OPTIONS":
         route, _ = _ROUTER.find(method, raw_path.encode())
         _seen.add(f"{route.method} {route.path}")
 
 
 def note_code(code: object) -> None:
-    """The code of a problem that was answered."""
+    """Record the code of a problem."""
     if isinstance(code, str):
         _seen.add(code)
 
@@ -46,14 +46,14 @@ def _tree(root: type[errors.QueenError]) -> Iterator[type[errors.QueenError]]:
 
 
 def missing() -> list[str]:
-    """What the contract has and no test met."""
+    """Routes and codes that no test covered."""
     codes = {error.code for error in _tree(errors.QueenError)} - _OF_OTHERS
     routes = {f"{route.method} {route.path}" for route in ROUTES}
     return sorted((codes | routes) - _seen)
 
 
 class Exercised:
-    """The plugin: workers hand over what they saw, and whoever ran all tests judges it."""
+    """The pytest plugin: workers send their records, and the controller checks them."""
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
@@ -73,11 +73,11 @@ class Exercised:
     ) -> None:
         if exitstatus != pytest.ExitCode.INTERRUPTED and _is_whole(config):
             for name in missing():
-                terminalreporter.write_line(f"no test met this over HTTP: {name}", red=True)
+                terminalreporter.write_line(f"no test covers this over HTTP: {name}", red=True)
 
 
 def _is_whole(config: pytest.Config) -> bool:
-    """Whether all tests of the server ran: not a file, not by name, not the slow tier alone."""
+    """Whether all server tests ran, without a selection by file, name or marker."""
     options = config.option
     asked = {argument.rstrip("/") for argument in config.args}
     return (

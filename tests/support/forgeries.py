@@ -1,4 +1,4 @@
-"""Tokens that must not be believed, and one that must: signed with what a forger may have."""
+"""A valid token, and forged ones that must be rejected."""
 
 import base64
 import hashlib
@@ -20,7 +20,7 @@ DER = KEY.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyI
 
 
 def claims(**changed: Any) -> dict[str, Any]:  # noqa: ANN401 - of JSON
-    """What a good token says; None takes a claim out."""
+    """The claims of a valid token. None removes a claim."""
     good = {
         "iss": ISSUER,
         "aud": AUDIENCE,
@@ -36,7 +36,7 @@ def b64(raw: bytes) -> str:
 
 
 def signed(header: str | dict[str, Any], body: str | dict[str, Any]) -> str:
-    """Any header and any claims under the right key's RS256 signature."""
+    """Any header and any claims, signed with RS256 and the right key."""
     parts = [each if isinstance(each, str) else json.dumps(each) for each in (header, body)]
     text = ".".join(b64(part.encode()) for part in parts)
     return f"{text}.{b64(KEY.sign(text.encode(), padding.PKCS1v15(), SHA256()))}"
@@ -54,7 +54,7 @@ def good(**changed: Any) -> str:  # noqa: ANN401 - of JSON
 
 
 def forged() -> dict[str, str]:
-    """By what is wrong with each."""
+    """Forged tokens by their defect."""
     now = int(time.time())
     rs = {"alg": "RS256", "typ": "JWT"}
     head, body, signature = good().split(".")
@@ -140,7 +140,7 @@ def forged() -> dict[str, str]:
         "scopes empty ones": good(scopes=[{}]),
     }
     for name in ("../../dev/null", "/etc/hosts", "a' or 'a'='a", "\x00", "x" * 300):
-        # With one key in the settings, an id of a key leads nowhere: signed by another key.
+        # With a single key in the settings, a key id is ignored: signed by another key.
         tokens[f"kid {name[:20]!r}"] = jwt.encode(
             claims(), OTHER_KEY, algorithm="RS256", headers={"kid": name}
         )

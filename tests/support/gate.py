@@ -1,4 +1,4 @@
-"""A socket in front of a server's, whose connections can fall silent or be led elsewhere."""
+"""A socket in front of a server's that can block, redirect or cut connections."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 class Gate:
     """
-    Passes on what both ends say. ``dsn`` names the same database through it.
+    Forwards both directions. ``dsn`` names the same database through it.
 
     Usage::
 
@@ -18,9 +18,9 @@ class Gate:
             gate.fall_silent()
     """
 
-    def __init__(self, dsn: str, folder: Path) -> None:
+    def __init__(self, dsn: str, directory: Path) -> None:
         self._port = 5432
-        self._folder = folder
+        self._directory = directory
         self._target = ""
         self._is_silent = False
         self._passing: set[asyncio.Task[None]] = set()
@@ -30,9 +30,9 @@ class Gate:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def open(cls, dsn: str, folder: Path) -> "AsyncGenerator[Gate]":
-        gate = cls(dsn, folder)
-        server = await asyncio.start_unix_server(gate._serve, folder / f".s.PGSQL.{gate._port}")
+    async def open(cls, dsn: str, directory: Path) -> "AsyncGenerator[Gate]":
+        gate = cls(dsn, directory)
+        server = await asyncio.start_unix_server(gate._serve, directory / f".s.PGSQL.{gate._port}")
         try:
             yield gate
         finally:
@@ -40,26 +40,26 @@ class Gate:
             gate.cut()
 
     def lead_to(self, dsn: str) -> None:
-        """Connections made from now on go to another server."""
+        """Redirect new connections to another server."""
         parts = urlsplit(dsn)
         query = parse_qs(parts.query)
         port = query["port"][0] if "port" in query else str(parts.port or 5432)
         self._target = f"{query['host'][0]}/.s.PGSQL.{port}"
-        self.dsn = parts._replace(query=f"host={self._folder}&port={self._port}").geturl()
+        self.dsn = parts._replace(query=f"host={self._directory}&port={self._port}").geturl()
 
     def fall_silent(self) -> None:
-        """Those that are open stay so, and nothing passes any more."""
+        """Keep open connections, but forward no more data."""
         for task in self._passing:
             task.cancel()
 
     def swallow(self, is_silent: bool) -> None:
-        """Also those made from now on are accepted, and nothing passes."""
+        """Accept new connections too, but forward no data."""
         self._is_silent = is_silent
         if is_silent:
             self.fall_silent()
 
     def cut(self) -> None:
-        """Those that are open are closed, whatever was on its way."""
+        """Close open connections, and drop data on its way."""
         self.fall_silent()
         for writer in self._writers:
             writer.transport.abort()

@@ -1,4 +1,4 @@
-"""Short words for what tests of jobs do over HTTP."""
+"""Shortcuts for job calls over HTTP."""
 
 from typing import Any
 from urllib.parse import quote
@@ -8,7 +8,7 @@ from tests.support.server import Reply, Server
 
 
 async def add(server: Server, queue: str, name: str = "n", **fields: Any) -> str:  # noqa: ANN401 - JSON
-    """Add a job, which must succeed; its id."""
+    """Add a job, which must succeed, and return its id."""
     reply = await server.post("/jobs", {"queue": queue, "name": name, **fields})
     assert reply.status == 201, reply.body
     return reply.body["id"]

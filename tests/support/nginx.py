@@ -1,4 +1,4 @@
-"""nginx in front of a server, in the foreground, on a port of its own."""
+"""nginx in front of a server, in the foreground, on its own port."""
 
 import asyncio
 import os
@@ -14,16 +14,16 @@ from tests.support.server import free_port, until
 _CONFIG = """\
 daemon off;
 master_process off;
-pid {folder}/pid;
+pid {directory}/pid;
 error_log stderr crit;
 events {{ worker_connections 1024; }}
 http {{
   access_log off;
-  client_body_temp_path {folder}/body;
-  proxy_temp_path {folder}/proxy;
-  fastcgi_temp_path {folder}/fastcgi;
-  uwsgi_temp_path {folder}/uwsgi;
-  scgi_temp_path {folder}/scgi;
+  client_body_temp_path {directory}/body;
+  proxy_temp_path {directory}/proxy;
+  fastcgi_temp_path {directory}/fastcgi;
+  uwsgi_temp_path {directory}/uwsgi;
+  scgi_temp_path {directory}/scgi;
   {shared}
   upstream queen {{ server {upstream}; keepalive 16; }}
   server {{
@@ -44,11 +44,11 @@ http {{
 
 class Nginx:
     """
-    Passes requests on; ``{folder}`` in its rules is its own directory.
+    Forwards requests. ``{directory}`` in its rules is its own directory.
 
     Usage::
 
-        async with Nginx(server.base_url, "if (-f {folder}/closed) { return 403; }") as proxy:
+        async with Nginx(server.base_url, "if (-f {directory}/closed) { return 403; }") as proxy:
             proxy.path("closed").touch()
     """
 
@@ -61,7 +61,7 @@ class Nginx:
         self._rules = rules
         self._shared = shared
         self._locations = locations
-        self._folder = tempfile.TemporaryDirectory()
+        self._directory = tempfile.TemporaryDirectory()
         self._process: subprocess.Popen[bytes] | None = None
 
     async def __aenter__(self) -> Self:
@@ -81,8 +81,8 @@ class Nginx:
         self.close()
 
     def path(self, name: str) -> Path:
-        """A file in its directory, for rules to look for."""
-        return Path(self._folder.name, name)
+        """A file in its directory, for rules to check."""
+        return Path(self._directory.name, name)
 
     async def start(self) -> None:
         """Start, and wait until it accepts connections."""
@@ -90,22 +90,22 @@ class Nginx:
         await until(self._accepts, seconds=20)
 
     def _launch(self) -> None:
-        folder = self._folder.name
+        directory = self._directory.name
         config = self.path("nginx.conf")
         config.write_text(
             _CONFIG.format(
-                folder=folder,
+                directory=directory,
                 port=self._port,
                 upstream=self._upstream,
                 shared=self._shared,
-                rules=self._rules.replace("{folder}", folder),
+                rules=self._rules.replace("{directory}", directory),
                 locations=self._locations,
             )
         )
         command = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
         assert command is not None, "nginx is missing: .ci/packages installs it"
         self._process = subprocess.Popen(
-            [command, "-p", folder, "-c", str(config)], stdin=subprocess.DEVNULL
+            [command, "-p", directory, "-c", str(config)], stdin=subprocess.DEVNULL
         )
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class Nginx:
             self._process.kill()
             self._process.wait(20)
             self._process = None
-        self._folder.cleanup()
+        self._directory.cleanup()
 
     async def _accepts(self) -> bool:
         assert self._process is not None

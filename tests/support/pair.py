@@ -1,4 +1,4 @@
-"""A primary and its synchronous standby on loopback: one dies, the other takes over."""
+"""A primary and its synchronous standby on loopback: if one dies, the other takes over."""
 
 import contextlib
 import shutil
@@ -12,7 +12,7 @@ from tests.support.postgres import Postgres
 
 SETTINGS: Mapping[str, str | int] = {
     "synchronous_standby_names": "*",
-    # So that pg_rewind finds what changed, and the standby what it missed.
+    # So that pg_rewind finds the changes, and the standby the WAL that it missed.
     "wal_log_hints": "on",
     "wal_keep_size": "1GB",
     "wal_retrieve_retry_interval": "100ms",
@@ -22,7 +22,7 @@ SETTINGS: Mapping[str, str | int] = {
 
 class Pair:
     """
-    Two servers; what the primary confirms, the standby has on disk.
+    Two servers. When the primary confirms a commit, the standby has it on disk.
 
     Usage::
 
@@ -38,7 +38,7 @@ class Pair:
         ports = _free_ports(2)
         self.primary, self.standby = (Postgres(SETTINGS, port=port) for port in ports)
         for server in (self.primary, self.standby):
-            # On the command line: a copy brings the other's files.
+            # On the command line, because a base backup overwrites the configuration files.
             server.arguments = _words({"port": server.settings["port"]}, server)
 
     def __enter__(self) -> Self:
@@ -60,21 +60,21 @@ class Pair:
         self.remove()
 
     def dsn(self, database: str) -> str:
-        """Of both, in an order that never changes."""
+        """A DSN with both hosts, always in the same order."""
         ports = sorted(str(each.settings["port"]) for each in (self.primary, self.standby))
         hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
         return f"postgresql://postgres@{hosts}/{database}?target_session_attrs=read-write"
 
     def promote(self) -> None:
-        """The standby becomes the primary, and confirms nothing until it has a standby again."""
-        # The answer of pg_promote itself writes nothing, so it waits for nobody.
+        """Promote the standby. It confirms no commits until it has a standby again."""
+        # `pg_promote` itself writes no WAL, so it does not wait for a standby.
         self.standby.execute("select pg_promote(true, 60)")
         self.primary, self.standby = self.standby, self.primary
 
     def rebuild(self) -> None:
         """Make the old primary, which is not running, the standby of the new one."""
         source = self.primary.dsn("postgres")
-        # Until then its control file names the old timeline, and pg_rewind finds nothing to do.
+        # Before this, its control file names the old timeline, and pg_rewind finds no work.
         self.primary.execute("checkpoint")
         options = ("--target-pgdata", str(self.standby.data), "--source-server", source)
         try:
@@ -85,7 +85,7 @@ class Pair:
         self.follow()
 
     def follow(self) -> None:
-        """Start the standby, and wait until the primary counts on it."""
+        """Start the standby, and wait until the primary replicates to it."""
         (self.standby.data / "standby.signal").touch()
         with contextlib.suppress(FileNotFoundError):
             (self.primary.data / "standby.signal").unlink()
@@ -104,7 +104,7 @@ class Pair:
 
     @property
     def is_in_step(self) -> bool:
-        """Whether the standby is one that the primary waits for."""
+        """Whether the standby is synchronous."""
         asked = "select 1 / count(*) from pg_stat_replication where sync_state = 'sync'"
         try:
             self.primary.execute(asked)

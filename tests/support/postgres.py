@@ -1,4 +1,4 @@
-"""A private PostgreSQL server for tests and benchmarks, or one of the reader's own."""
+"""A private PostgreSQL server for tests and benchmarks, or an existing one."""
 
 import contextlib
 import os
@@ -16,18 +16,18 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 DEFAULTS: Mapping[str, str | int] = {
     "autovacuum": "on",
-    "fsync": "on",  # The server refuses a database without it.
+    "fsync": "on",  # The server requires it.
     "max_connections": 200,
     "max_wal_size": "4GB",
     "shared_buffers": "256MB",
     "wal_level": "replica",
 }
-START_SECONDS = 120  # Recovery after `kill` is in it.
+START_SECONDS = 120  # Includes recovery after `kill`.
 STOP_SECONDS = 60
 
 
 def bindir() -> Path:
-    """Where PostgreSQL's programs are: Debian keeps them off the PATH."""
+    """The directory of PostgreSQL's programs, which Debian keeps off the PATH."""
     if found := shutil.which("postgres"):
         return Path(found).resolve().parent
     answer = subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True, check=True)
@@ -35,7 +35,7 @@ def bindir() -> Path:
 
 
 class Server:
-    """A PostgreSQL server that is already there."""
+    """An existing PostgreSQL server."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -50,7 +50,7 @@ class Server:
         return self.dsn(name)
 
     def execute(self, statement: str, database: str = "postgres") -> None:
-        """Run one statement by psql, so that it does not matter whether a loop is running."""
+        """Run one statement with psql, which works with and without an event loop."""
         command = [bindir() / "psql", "--no-psqlrc", "--quiet", "-v", "ON_ERROR_STOP=1"]
         answer = subprocess.run(
             [*command, "--command", statement, self.dsn(database)],
@@ -64,7 +64,7 @@ class Server:
 
 class Postgres(Server):
     """
-    A server of our own: a child process, on a private socket in a temporary folder, or a port.
+    A child process with a private socket in a temporary directory, or a port.
 
     Usage::
 
@@ -77,7 +77,7 @@ class Postgres(Server):
     def __init__(
         self, settings: Mapping[str, str | int] | None = None, *, port: int | None = None
     ) -> None:
-        # A socket's path may have 107 bytes.
+        # The path of a socket is limited to 107 bytes.
         self.directory = Path(tempfile.mkdtemp(prefix="queen-"))
         super().__init__(
             f"postgresql://postgres@/postgres?host={quote(str(self.directory))}"
@@ -92,10 +92,10 @@ class Postgres(Server):
             "unix_socket_directories": str(self.directory),
         }
         self.arguments: list[str] = []
-        """More words for the command that starts it."""
+        """Extra arguments of the command that starts it."""
         self.data = self.directory / "data"
         self.log = self.directory / "log"
-        # PostgreSQL refuses to run as root.
+        # PostgreSQL does not run as root.
         self._account = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
         if self._account:
             os.chown(self.directory, self._account.pw_uid, self._account.pw_gid)
@@ -119,7 +119,7 @@ class Postgres(Server):
 
     @property
     def pid(self) -> int:
-        """The postmaster's."""
+        """The pid of the postmaster."""
         if self._postmaster is None:
             raise RuntimeError("PostgreSQL is not running")
         return self._postmaster.pid
@@ -142,15 +142,15 @@ class Postgres(Server):
             raise
 
     def stop(self) -> None:
-        """Shut down in order, with a checkpoint; connections are cut."""
+        """Shut down with a checkpoint. Connections are closed."""
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
-        """End every process of the server at once, as a crash of the machine would."""
+        """Kill all processes of the server, as a crash of the machine would."""
         if self._postmaster is None:
             return
-        # Stopped first, so that it forks no more, and killed last, for those who see it gone
-        # say good-bye to their clients, which a crash does not.
+        # Stop the postmaster first, so that it forks no more, and kill it last. If others see
+        # that it ended, they send their clients an error, which a crash does not.
         self._postmaster.send_signal(signal.SIGSTOP)
         children = _children(self._postmaster.pid)
         for pid in (*children, self._postmaster.pid):
@@ -158,7 +158,7 @@ class Postgres(Server):
                 os.kill(pid, signal.SIGKILL)
         self._postmaster.wait(STOP_SECONDS)
         self._postmaster = None
-        # Until then they hold the shared memory, and a new postmaster would refuse to start.
+        # Until then they hold the shared memory, and a new postmaster would not start.
         _wait(
             lambda: not any(_is_alive(pid) for pid in children),
             STOP_SECONDS,
@@ -166,7 +166,7 @@ class Postgres(Server):
         )
 
     def pause(self) -> None:
-        """Stop every process where it is: its sockets stay open, and nobody answers."""
+        """Stop every process: sockets stay open without any response."""
         for pid in (self.pid, *_children(self.pid)):
             os.kill(pid, signal.SIGSTOP)
 
@@ -179,9 +179,9 @@ class Postgres(Server):
         self.start()
 
     def remove(self) -> None:
-        """End the server and delete its folder."""
-        self._end(signal.SIGQUIT)  # At once, yet its shared memory is given back.
-        # Thousands of databases take a minute: nobody waits for that.
+        """Stop the server and delete its directory."""
+        self._end(signal.SIGQUIT)  # Immediately, but with its shared memory released.
+        # Thousands of databases take a minute, so don't wait for it.
         subprocess.run(["setsid", "--fork", "rm", "-rf", self.directory], check=True)
 
     def _end(self, how: signal.Signals) -> None:
@@ -192,12 +192,12 @@ class Postgres(Server):
         self._postmaster = None
 
     def run(self, program: str, *arguments: str) -> None:
-        """A program of PostgreSQL that ends, as the user that the server runs as."""
+        """Run a PostgreSQL program to its end, as the user of the server."""
         if self._spawn(program, *arguments).wait(START_SECONDS):
             raise RuntimeError(self.log.read_text())
 
     def _initdb(self) -> None:
-        # Without sync: what survives a crash of ours is what the kernel holds.
+        # Without sync, because a killed process does not lose data in the kernel's cache.
         options = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
         self.run("initdb", "-D", str(self.data), *options)
         with (self.data / "postgresql.conf").open("a") as file:
@@ -245,12 +245,12 @@ def _is_alive(pid: int) -> bool:
 
 
 def _stat(pid: int) -> list[str]:
-    """State, parent and so on; empty when there is no such process."""
+    """State, parent and so on. Empty if the process does not exist."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return []
-    return text.rpartition(")")[2].split()  # The name before may hold anything.
+    return text.rpartition(")")[2].split()  # The name before it may contain any character.
 
 
 def _wait(condition: Callable[[], bool], seconds: float, complaint: str) -> None:

@@ -1,4 +1,4 @@
-"""A server process over the test's own database, on a port of its own, spoken to over HTTP."""
+"""A server process with the test's own database and port, called over HTTP."""
 
 import asyncio
 import io
@@ -24,7 +24,7 @@ STOP_SECONDS = 40
 
 
 class Reply(NamedTuple):
-    """What the server answered; ``body`` is decoded where it is JSON, else bytes."""
+    """A response. ``body`` is decoded if it is JSON, otherwise bytes."""
 
     status: int
     headers: Mapping[str, str]
@@ -32,14 +32,14 @@ class Reply(NamedTuple):
 
     @property
     def code(self) -> str | None:
-        """Of a problem."""
+        """The code of a problem."""
         body: Any = self.body
         return cast("dict[str, Any]", body).get("code") if hasattr(body, "get") else None
 
 
 class Server:
     """
-    `queen serve` as a process of its own.
+    `queen serve` as a separate process.
 
     Usage::
 
@@ -87,7 +87,7 @@ class Server:
 
     @property
     def log(self) -> str:
-        """What the process wrote so far."""
+        """The output of the process so far."""
         self._log.seek(0)
         return self._log.read().decode(errors="replace")
 
@@ -105,7 +105,7 @@ class Server:
         await until(self._is_ready, seconds=START_SECONDS)
 
     def launch(self) -> None:
-        """Start, and do not wait: without its database a server is never ready."""
+        """Start without waiting, because a server without its database is never ready."""
         inherited = {
             name: value
             for name, value in os.environ.items()
@@ -121,7 +121,7 @@ class Server:
             )
 
     async def stop(self) -> int:
-        """Ask it to stop, as an operator would; answers its exit code."""
+        """Stop the server as an operator would, and return its exit code."""
         if self._process is None:
             return 0
         self._process.send_signal(signal.SIGTERM)
@@ -130,20 +130,20 @@ class Server:
         return code
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(STOP_SECONDS)
             self._process = None
 
     async def close(self) -> None:
-        """End the process and let go of everything."""
+        """Stop the process and release all resources."""
         self.kill()
         await self.hang_up()
         self._log.close()
 
     async def hang_up(self) -> None:
-        """Close all connections; the next request opens its own, also in another loop."""
+        """Close all connections. The next request opens its own, also in another event loop."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -157,10 +157,10 @@ class Server:
         headers: Mapping[str, str] | None = None,
         parameters: Mapping[str, str | int | float] | None = None,
     ) -> Reply:
-        """One exchange. A path without a leading ``/api`` and no probe is one of ``/api/v1``."""
+        """One exchange. ``/api/v1`` is added to paths that have no ``/api`` and are not probes."""
         if not path.startswith(("/api/", "/livez", "/readyz", "/health", "/metrics")):
             path = f"/api/v1{path}"
-        # Encoded already: a name in a path may hold a slash as %2F.
+        # Already encoded, because a name in a path may contain a slash as %2F.
         url = URL(self.base_url + path, encoded=True)
         if parameters:
             url = url.update_query({name: str(value) for name, value in parameters.items()})

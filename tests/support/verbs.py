@@ -1,4 +1,4 @@
-"""Short words for what tests of the management plane do first."""
+"""Shortcuts for the setup of management tests."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ async def push(
     partition: str = "Default",
     **fields: Any,  # noqa: ANN401 - of an item
 ) -> list[Json]:
-    """Push the values in one request; `fields` are those of each item."""
+    """Push the values in one request. `fields` apply to each item."""
     items = [
         {"queue": queue, "partition": partition, "payload": value, **fields} for value in values
     ]
@@ -25,14 +25,14 @@ async def push(
 
 
 async def pop(server: Server, queue: str, **parameters: str | int) -> list[Json]:
-    """What a pop gives; nothing is an empty list."""
+    """The messages of a pop. An empty pop is an empty list."""
     reply = await server.get(f"/pop/queue/{queue}", **parameters)
     assert reply.status in (200, 204), reply
     return reply.body["messages"] if reply.status == 200 else []
 
 
 async def settle(server: Server, message: Json, status: str = "completed", **fields: Any) -> Json:  # noqa: ANN401 - of an ack
-    """Say what became of a popped message."""
+    """Acknowledge a popped message."""
     names = ("transactionId", "partitionId", "leaseId", "consumerGroup")
     reply = await server.post(
         "/ack", {**{name: message[name] for name in names}, "status": status, **fields}
@@ -42,14 +42,14 @@ async def settle(server: Server, message: Json, status: str = "completed", **fie
 
 
 async def bury(server: Server, queue: str, error: str = "no", **parameters: str | int) -> Json:
-    """Pop a message and give it up; answers its dead letter."""
+    """Pop a message, dead-letter it, and return the dead letter."""
     (message,) = await pop(server, queue, **parameters)
     await settle(server, message, "dlq", error=error)
     return (await server.get("/dlq", queue=queue)).body["messages"][0]
 
 
 async def finished(server: Server | Caller, started: Json) -> Json:
-    """The operation of a 202, when it has ended."""
+    """The operation of a 202 response, after it has ended."""
     path = f"/operations/{started['operation']['id']}"
 
     async def is_over() -> bool:
