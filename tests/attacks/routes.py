@@ -173,7 +173,7 @@ def _fields(route: Route) -> tuple[msgspec.structs.FieldInfo, ...]:
     return () if route.query is None else msgspec.structs.fields(route.query)
 
 
-def _values(type_: Any) -> Iterator[str]:  # noqa: ANN401 - a type as it is written
+def _values(type_: Any) -> Iterator[str]:  # noqa: ANN401 - an annotation
     if type_ is bool:
         yield "true"
     elif get_origin(type_) is Literal:

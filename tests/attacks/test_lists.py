@@ -48,7 +48,7 @@ def other(tenant: str) -> str:
     return next(each for each in TENANTS if each != tenant)
 
 
-def place(cursor: str) -> Any:  # noqa: ANN401 - of JSON
+def place(cursor: str) -> Any:  # noqa: ANN401 - JSON
     """The decoded content of a cursor."""
     raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     try:
@@ -121,7 +121,7 @@ async def sampled(caller: Caller, times: int = 1) -> None:
     await until(is_sampled, seconds=60)
 
 
-def lasting(value: Any, key: str = "") -> Any:  # noqa: ANN401 - of JSON
+def lasting(value: Any, key: str = "") -> Any:  # noqa: ANN401 - JSON
     """A body without values that change over time."""
     if isinstance(value, dict):
         named = cast("dict[str, Any]", value)

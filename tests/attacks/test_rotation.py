@@ -20,7 +20,7 @@ def id_of(key: str) -> str:
     return key.split("_")[1]
 
 
-async def rotate(caller: Caller, key: str, **body: Any) -> tuple[int, str | None]:  # noqa: ANN401 - of JSON
+async def rotate(caller: Caller, key: str, **body: Any) -> tuple[int, str | None]:  # noqa: ANN401 - JSON
     reply = await caller.post(f"/tokens/{id_of(key)}/rotate", body)
     return reply.status, reply.code
 

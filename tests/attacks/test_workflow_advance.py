@@ -169,7 +169,7 @@ FOREIGN: list[tuple[str, str, object]] = [
 ]
 
 
-def filled(template: object, values: dict[str, str]) -> Any:  # noqa: ANN401 - of JSON
+def filled(template: object, values: dict[str, str]) -> Any:  # noqa: ANN401 - JSON
     """JSON with the names in braces replaced."""
     text = json.dumps(template)
     for name, value in values.items():

@@ -10,6 +10,22 @@ from pathlib import Path
 from tests.support.prefork import SOURCE, Ended, run_queen
 from tests.support.server import Server
 
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    said: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - JSON
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
 
 class Shell:
     """

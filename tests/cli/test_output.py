@@ -31,7 +31,7 @@ VALUES = st.recursive(
 @given(VALUES)
 @example({"text": "\r\n0"})
 @example({"text": "\n 0\n\n", " ": ["\u202e\x1b[31m\n", "\ufeff", "...", 1e16]})
-def test_yaml_round_trips(value: Any) -> None:  # noqa: ANN401 - of JSON
+def test_yaml_round_trips(value: Any) -> None:  # noqa: ANN401 - JSON
     text = yaml_text(value)
     assert yaml.safe_load(text) == value
     assert text.replace("\n", "").isprintable()

@@ -125,7 +125,7 @@ async def test_a_running_relay_pushes_soon_and_stops_on_a_signal(
             assert message.data == str(number)
             await message.ack()
         async with asyncio.timeout(20):
-            while await left(application):  # noqa: ASYNC110 - it counts what it took out
+            while await left(application):  # noqa: ASYNC110 - the relay changes it
                 await asyncio.sleep(0.02)
         process.terminate()
         _, said = await process.communicate()

@@ -286,7 +286,7 @@ async def test_close_flushes_after_a_failed_consumer(
     async def failing(*, now: bool = False) -> None:
         raise errors.Unauthorized("revoked")
 
-    setattr(work, "stop", failing)  # noqa: B010 - a consumer fails just then only by chance
+    setattr(work, "stop", failing)  # noqa: B010 - replaces a method
     with pytest.raises(errors.Unauthorized):
         await queen.close()
 

@@ -37,7 +37,7 @@ async def call(app: FastAPI | Starlette, path: str, state: dict[str, Any]) -> by
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b"", "more_body": False}
 
-    async def send(message: Any) -> None:  # noqa: ANN401 - of ASGI
+    async def send(message: Any) -> None:  # noqa: ANN401 - ASGI
         nonlocal body
         if message["type"] == "http.response.start":
             assert message["status"] == 200

@@ -142,7 +142,7 @@ async def test_a_processor_can_request_another_attempt_or_none(
 async def test_an_invalid_delay_fails_only_the_job(
     jobs: QueueManager,
     queue: str,
-    delay: Any,  # noqa: ANN401 - what people give
+    delay: Any,  # noqa: ANN401 - any input
 ) -> None:
     @jobs.processor(queue, attempts=1)
     async def later(job: Job[None]) -> None:
@@ -202,7 +202,7 @@ async def test_a_job_without_a_processor_waits_for_one(jobs: QueueManager, queue
     handle = await jobs.add_job(queue, "unknown")
 
     async with asyncio.timeout(10):
-        while (info := await handle.info()).next_attempt_at is None:  # noqa: ASYNC110 - the worker's
+        while (info := await handle.info()).next_attempt_at is None:  # noqa: ASYNC110 - the worker changes it
             await asyncio.sleep(0.01)
 
     assert (info.status, known.name) == ("waiting", "known")

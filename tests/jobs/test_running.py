@@ -164,7 +164,7 @@ async def test_progress_is_visible_while_a_job_runs(jobs: QueueManager, queue: s
     await jobs.start_workers()
     handle = await work.add(None)
     async with asyncio.timeout(10):
-        while await handle.progress() is None:  # noqa: ASYNC110 - the worker's
+        while await handle.progress() is None:  # noqa: ASYNC110 - the worker changes it
             await asyncio.sleep(0.01)
 
     assert await handle.progress() == {"done": 1, "of": 2}
@@ -442,7 +442,7 @@ async def test_finished_jobs_of_a_delivery_are_reported_while_the_rest_waits(
     assert (await handles[19].wait(timeout=15)).status == "completed"
     assert (await handles[20].info()).status == "active"
     async with asyncio.timeout(15):
-        while not any(each.queue == queue and each.running for each in await running(jobs)):  # noqa: ASYNC110 - the worker brings it about
+        while not any(each.queue == queue and each.running for each in await running(jobs)):  # noqa: ASYNC110 - the worker changes it
             await asyncio.sleep(0.05)
     goes_on.set()
     assert (await handles[39].wait(timeout=15)).status == "completed"

@@ -6,5 +6,5 @@ from collections.abc import Callable
 
 async def until(condition: Callable[[], object], *, seconds: float = 15) -> None:
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - another process and other tasks bring it about
+        while not condition():  # noqa: ASYNC110 - other processes and tasks change it
             await asyncio.sleep(0.01)

@@ -275,7 +275,7 @@ FOREIGN: list[dict[str, Any]] = [
 """Claims that other applications, or users, put into tokens of the same audience."""
 
 
-async def permissions(checks: Jwts, **claims: Any) -> list[str]:  # noqa: ANN401 - of JSON
+async def permissions(checks: Jwts, **claims: Any) -> list[str]:  # noqa: ANN401 - JSON
     return sorted((await checks.caller(good(**{"role": None, **claims}))).permissions)
 
 

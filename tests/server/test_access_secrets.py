@@ -71,7 +71,7 @@ async def test_no_secret_is_revealed(
             reply = await caller.request(method, path)
             said += [str(reply.body), str(reply.headers)]
     config = await asyncio.to_thread(_run, ["config", "show", "--effective"], environment)
-    arguments = Path(f"/proc/{server.pid}/cmdline").read_text()  # noqa: ASYNC240 - of the kernel
+    arguments = Path(f"/proc/{server.pid}/cmdline").read_text()  # noqa: ASYNC240 - a file of the kernel
     dump = await asyncio.to_thread(_dump, dsn)
     for what, text in {
         "answers": "".join(said),

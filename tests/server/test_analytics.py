@@ -32,7 +32,7 @@ async def consume(server: Server, queue: str, count: int, **parameters: str) -> 
     assert (await server.post("/ack/batch", {"acknowledgments": done})).body["success"]
 
 
-async def total(server: Server, metric: str, **parameters: Any) -> Any:  # noqa: ANN401 - of JSON
+async def total(server: Server, metric: str, **parameters: Any) -> Any:  # noqa: ANN401 - JSON
     """The sum of a series, or None if it is empty."""
     reply = await server.get("/analytics/series", metric=metric, **parameters)
     assert reply.status == 200, reply.body

@@ -172,7 +172,7 @@ def several() -> dict[str, str]:
 async def workers(server: Server) -> list[int]:
     """The worker processes that the supervisor started."""
     path = f"/proc/{server.pid}/task/{server.pid}/children"
-    with open(path) as file:  # noqa: ASYNC230 - of the kernel, at once
+    with open(path) as file:  # noqa: ASYNC230 - a file of the kernel
         children = [int(pid) for pid in file.read().split()]
     found: list[int] = []
     for pid in children:

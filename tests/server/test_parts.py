@@ -23,7 +23,7 @@ async def running(app: App) -> AsyncGenerator[list[str]]:
     said: asyncio.Queue[dict[str, str]] = asyncio.Queue()
     is_up = asyncio.Event()
 
-    async def send(message: Any) -> None:  # noqa: ANN401 - of ASGI
+    async def send(message: Any) -> None:  # noqa: ANN401 - ASGI
         told.append(message["type"].removeprefix("lifespan."))
         is_up.set()
 
@@ -80,7 +80,7 @@ async def watching(app: App) -> AsyncGenerator[Callable[[], Awaitable[str]]]:
     told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     texts: asyncio.Queue[str] = asyncio.Queue()
 
-    async def send(message: Any) -> None:  # noqa: ANN401 - of ASGI
+    async def send(message: Any) -> None:  # noqa: ANN401 - ASGI
         if message["type"] == "websocket.send":
             texts.put_nowait(message["text"])
 

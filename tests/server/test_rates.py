@@ -57,7 +57,7 @@ async def test_a_group_shows_the_time_of_its_last_delivery(fast: Server, clock: 
     await pop(fast, "orders", consumerGroup="g")
     await pop(fast, "orders", consumerGroup="g", subscriptionMode="all")
 
-    async def last_pop_at() -> Any:  # noqa: ANN401 - of JSON
+    async def last_pop_at() -> Any:  # noqa: ANN401 - JSON
         (group,) = (await fast.get("/consumer-groups")).body["consumerGroups"]
         (shown,) = (await fast.get("/resources/queues/orders")).body["groups"]
         return group["lastPopAt"] if group["lastPopAt"] == shown["lastPopAt"] else None

@@ -42,7 +42,7 @@ async def collector() -> AsyncIterator[Collector]:
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    assert site._server is not None  # pyright: ignore[reportPrivateUsage] - it has no other way
+    assert site._server is not None  # pyright: ignore[reportPrivateUsage] - there is no public API
     collector.port = site._server.sockets[0].getsockname()[1]  # pyright: ignore
     yield collector
     await runner.cleanup()

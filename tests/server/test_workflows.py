@@ -20,11 +20,11 @@ async def guarded(dsn: str) -> AsyncIterator[Server]:
         yield server
 
 
-def job(name: str, **members: Any) -> Json:  # noqa: ANN401 - of JSON
+def job(name: str, **members: Any) -> Json:  # noqa: ANN401 - JSON
     return {"queue": "work", "job": name, **members}
 
 
-async def start(server: Server, *steps: Json, **members: Any) -> str:  # noqa: ANN401 - of JSON
+async def start(server: Server, *steps: Json, **members: Any) -> str:  # noqa: ANN401 - JSON
     await server.post("/configure", {"queue": "work", "options": {"ordered": False}})
     reply = await server.post("/workflows", {"name": "test", "steps": steps, **members})
     assert reply.status == 201, reply
@@ -64,7 +64,7 @@ def operations(
     ]
 
 
-async def settle(server: Server, message: Json, **members: Any) -> Json:  # noqa: ANN401 - of JSON
+async def settle(server: Server, message: Json, **members: Any) -> Json:  # noqa: ANN401 - JSON
     reply = await server.post("/transaction", {"operations": operations(message, **members)})
     assert reply.status == 200, reply
     return reply.body["results"][1]

@@ -50,7 +50,7 @@ class Caller(NamedTuple):
         self,
         method: str,
         path: str,
-        body: Any = None,  # noqa: ANN401 - of JSON
+        body: Any = None,  # noqa: ANN401 - JSON
         *,
         parameters: Mapping[str, str | int | float] | None = None,
         headers: Mapping[str, str] | None = None,
@@ -61,7 +61,7 @@ class Caller(NamedTuple):
     async def get(self, path: str, **parameters: str | int | float) -> Reply:
         return await self.request("GET", path, parameters=parameters)
 
-    async def post(self, path: str, body: Any = None) -> Reply:  # noqa: ANN401 - of JSON
+    async def post(self, path: str, body: Any = None) -> Reply:  # noqa: ANN401 - JSON
         return await self.request("POST", path, body)
 
     async def delete(self, path: str) -> Reply:

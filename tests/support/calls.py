@@ -114,7 +114,7 @@ async def held_partitions(dsn: str) -> "AsyncGenerator[asyncpg.Connection[asyncp
 async def until_blocked(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     """Wait until a statement is blocked in the database."""
     async with asyncio.timeout(10):
-        while not await connection.fetchval(  # noqa: ASYNC110 - what is waited for is in the database
+        while not await connection.fetchval(  # noqa: ASYNC110 - the condition is in the database
             "select count(*) from pg_stat_activity "
             "where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0"
         ):

@@ -19,7 +19,7 @@ PEM = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyI
 DER = KEY.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
-def claims(**changed: Any) -> dict[str, Any]:  # noqa: ANN401 - of JSON
+def claims(**changed: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     """The claims of a valid token. None removes a claim."""
     good = {
         "iss": ISSUER,
@@ -49,7 +49,7 @@ def with_mac(secret: bytes, header: dict[str, Any] | None = None) -> str:
     return f"{text}.{b64(hmac.new(secret, text.encode(), hashlib.sha256).digest())}"
 
 
-def good(**changed: Any) -> str:  # noqa: ANN401 - of JSON
+def good(**changed: Any) -> str:  # noqa: ANN401 - JSON
     return jwt.encode(claims(**changed), KEY, algorithm="RS256")
 
 

@@ -152,7 +152,7 @@ class Server:
         self,
         method: str,
         path: str,
-        body: Any = None,  # noqa: ANN401 - whatever JSON can hold
+        body: Any = None,  # noqa: ANN401 - JSON
         *,
         headers: Mapping[str, str] | None = None,
         parameters: Mapping[str, str | int | float] | None = None,
@@ -177,7 +177,7 @@ class Server:
     async def get(self, path: str, **parameters: str | int | float) -> Reply:
         return await self.request("GET", path, parameters=parameters)
 
-    async def post(self, path: str, body: Any = None) -> Reply:  # noqa: ANN401 - of JSON
+    async def post(self, path: str, body: Any = None) -> Reply:  # noqa: ANN401 - JSON
         return await self.request("POST", path, body)
 
     async def delete(self, path: str, **parameters: str | int | float) -> Reply:
@@ -195,7 +195,7 @@ class Server:
 async def until(condition: Callable[[], Awaitable[bool]], *, seconds: float = 10) -> None:
     """Wait for a condition, for a bounded time."""
     async with asyncio.timeout(seconds):
-        while not await condition():  # noqa: ASYNC110 - the condition is another process's
+        while not await condition():  # noqa: ASYNC110 - another process changes it
             await asyncio.sleep(0.02)
 
 

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 async def push(
     server: Server,
     queue: str,
-    *values: Any,  # noqa: ANN401 - whatever JSON can hold
+    *values: Any,  # noqa: ANN401 - JSON
     partition: str = "Default",
     **fields: Any,  # noqa: ANN401 - of an item
 ) -> list[Json]:

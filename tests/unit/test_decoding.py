@@ -70,12 +70,12 @@ def every_level() -> Any:  # noqa: ANN401 - a generator
         yield
 
 
-def level_by_level(raw: bytes, type_: type[Any], max_items: int = 100) -> Any:  # noqa: ANN401 - of the type
+def level_by_level(raw: bytes, type_: type[Any], max_items: int = 100) -> Any:  # noqa: ANN401 - depends on the type
     bodies = COMMON if max_items == 100 else Bodies(max_items)
     return asyncio.run(bodies.decode(raw, type_, lambda size: None))
 
 
-def outcome(work: Any, raw: bytes, type_: type[Any]) -> Any:  # noqa: ANN401 - of the type
+def outcome(work: Any, raw: bytes, type_: type[Any]) -> Any:  # noqa: ANN401 - depends on the type
     """The decoded body, or the type of its error."""
     try:
         return work(raw, type_)
@@ -179,7 +179,7 @@ def test_decoding_again_creates_no_new_decoder() -> None:
     operation = b'{"type":"ack","id":"1"}'
     raw = b'{"operations":[%b]}' % b",".join([operation] * 3)
     level_by_level(raw, TransactionRequest)
-    before = len(decoder._DECODERS)  # pyright: ignore[reportPrivateUsage] - what is kept
+    before = len(decoder._DECODERS)  # pyright: ignore[reportPrivateUsage] - the cached decoders
 
     level_by_level(raw, TransactionRequest)
 
