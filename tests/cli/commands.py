@@ -1,4 +1,4 @@
-"""Run `queen` as a user would."""
+"""Runs `queen` as a person would."""
 
 import asyncio
 import os
@@ -8,22 +8,11 @@ from tests.support.prefork import SOURCE, Ended, run_queen
 
 async def queen(*arguments: str, dsn: str, **environment: str) -> Ended:
     """Run one command to its end."""
-
-    def run() -> Ended:
-        ended = subprocess.run(
-            [sys.executable, "-m", "queen", *arguments],
-            env={
-                "PATH": os.environ["PATH"],
-                "PYTHONPATH": str(SOURCE),
-                "DATABASE_URL": dsn,
-                "COLUMNS": "200",
-                **environment,
-            },
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=50,
-        )
-        return Ended(ended.returncode, ended.stdout, ended.stderr)
-
-    return await asyncio.to_thread(run)
+    variables = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(SOURCE),
+        "DATABASE_URL": dsn,
+        "COLUMNS": "200",
+        **environment,
+    }
+    return await asyncio.to_thread(run_queen, *arguments, environment=variables)

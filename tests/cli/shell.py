@@ -1,4 +1,4 @@
-"""Run `queen …` against one server, as a user or a script would."""
+"""Runs `queen …` against one server, as a person or a script would."""
 
 import asyncio
 import os
@@ -9,22 +9,6 @@ from pathlib import Path
 
 from tests.support.prefork import SOURCE, Ended, run_queen
 from tests.support.server import Server
-
-SOURCE = Path(__file__).parents[2] / "src"
-
-
-class Ended(NamedTuple):
-    code: int
-    out: str
-    said: str
-
-    @property
-    def json(self) -> Any:  # noqa: ANN401 - JSON
-        return json.loads(self.out)
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
 
 
 class Shell:
@@ -56,8 +40,7 @@ class Shell:
     async def started(
         self, *arguments: str, **environment: str
     ) -> AsyncGenerator[asyncio.subprocess.Process]:
-        """A command that runs until the block ends. An empty variable is unset."""
-        told = {**self.environment, **environment}
+        """Run one command until the block ends."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",

@@ -63,7 +63,7 @@ async def test_a_dump_in_another_server_is_complete_after_repair(
 
     repaired = await shell.run("backup-check", "--dsn", copy, "--repair", "--yes", "-o", "json")
     assert (repaired.code, statuses(repaired)) == (0, {}), repaired
-    assert "1 leases are void. Transactions are renumbered." in repaired.said
+    assert "1 leases are void. Transactions are renumbered." in repaired.err
 
     connection = await asyncpg.connect(copy)
     order = await connection.fetch("select base_offset from queen.segments order by xid")

@@ -15,7 +15,7 @@ async def test_push_pop_and_ack(shell: Shell) -> None:
     assert (message["data"], message["partition"]) == ({"total": 12}, "customer-7")
 
     settled = await shell.run("ack", message["id"], message["leaseId"])
-    assert (settled.code, settled.out, settled.said) == (0, "", "acknowledged\n")
+    assert (settled.code, settled.out, settled.err) == (0, "", "acknowledged\n")
 
     late = await shell.run("ack", message["id"], message["leaseId"], "--failed", "no")
     assert late.code == 7
@@ -62,7 +62,7 @@ async def test_dead_letters_are_listed_and_redriven(shell: Shell, server: Server
     letters = await shell.run("dlq", "ls", "orders", "-o", "json")
     assert letters.json[0]["errorMessage"] == "card declined"
     dry = await shell.run("dlq", "redrive", "orders", "--dry-run")
-    assert dry.said == "1 dead letters would be redelivered\n"
+    assert dry.err == "1 dead letters would be redelivered\n"
     await shell.run("dlq", "redrive", "orders", "--yes")
 
     (again,) = (await shell.run("pop", "orders", "--wait", "-o", "json")).json
@@ -84,11 +84,11 @@ async def test_a_group_seeks(shell: Shell) -> None:
 async def test_purge_asks_first_and_reports_its_result(shell: Shell) -> None:
     await shell.run("push", "orders", "-", given="1\n2\n")
     dry = await shell.run("queue", "purge", "orders", "--all", "--dry-run")
-    assert dry.said == "would delete 2 messages of orders\n"
+    assert dry.err == "would delete 2 messages of orders\n"
 
     purged = await shell.run("queue", "purge", "orders", "--all", "--yes")
 
-    assert purged.said == "done: 2 messages deleted\n"
+    assert purged.err == "done: 2 messages deleted\n"
     assert (await shell.run("pop", "orders")).out == ""
 
 

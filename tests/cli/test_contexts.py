@@ -34,7 +34,7 @@ async def test_flags_override_environment_override_context_override_default(
 
 async def test_contexts_are_added_listed_used_and_removed(shell: Shell, tmp_path: Path) -> None:
     added = await shell.run("context", "add", "a", "--server", "http://a:1,http://b:1/")
-    assert added.said == "a is http://a:1,http://b:1/, and current\n"
+    assert added.err == "a is http://a:1,http://b:1/, and current\n"
     given = await shell.run(
         "context", "add", "b", "--server", "https://b", "--token", "-", given="qk_secret\n"
     )
@@ -53,7 +53,7 @@ async def test_contexts_are_added_listed_used_and_removed(shell: Shell, tmp_path
 
     assert (await shell.run("context", "use", "c")).code == 3
     assert (await shell.run("context", "rm", "a")).code == 2
-    assert (await shell.run("context", "rm", "a", "--dry-run")).said == "would remove a\n"
+    assert (await shell.run("context", "rm", "a", "--dry-run")).err == "would remove a\n"
     assert (await shell.run("context", "rm", "a", "--yes")).code == 0
     (left,) = (await shell.run("context", "ls", "-o", "json")).json
     assert (left["name"], left["current"]) == ("b", False)
@@ -62,7 +62,7 @@ async def test_contexts_are_added_listed_used_and_removed(shell: Shell, tmp_path
 async def test_a_key_is_not_accepted_on_the_command_line(shell: Shell, tmp_path: Path) -> None:
     ended = await shell.run("context", "add", "a", "--server", "http://a", "--token", "qk_secret")
     assert ended.code == 2
-    assert "other users can read a command line" in ended.said
+    assert "other users can read a command line" in ended.err
     assert not (tmp_path / "queen").exists()
 
 

@@ -19,7 +19,7 @@ async def test_a_schedule_is_created_listed_paused_run_and_deleted(shell: Shell)
 
     assert (await shell.run("cron", "pause", "nightly")).err == "nightly is paused\n"
     assert (await shell.run("cron", "show", "nightly", "-o", "json")).json["paused"]
-    assert (await shell.run("cron", "resume", "nightly")).said.startswith("nightly resumes at 20")
+    assert (await shell.run("cron", "resume", "nightly")).err.startswith("nightly resumes at 20")
 
     (pushed,) = (await shell.run("cron", "run", "nightly", "-o", "json")).json
     assert pushed["status"] == "queued"

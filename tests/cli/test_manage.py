@@ -26,7 +26,7 @@ async def _dead_lettered(shell: Shell, count: int = 1) -> None:
         ended = await shell.run(
             "nack", message["id"], lease, "--dead", "--error", "card 7 declined"
         )
-        assert ended.said == "dead-lettered\n"
+        assert ended.err == "dead-lettered\n"
 
 
 async def test_a_message_is_nacked(shell: Shell) -> None:
@@ -37,7 +37,7 @@ async def test_a_message_is_nacked(shell: Shell) -> None:
     again = await _popped(shell)
     assert (again["id"], again["attempt"]) == (first["id"], 1)
     later = await shell.run("nack", again["id"], again["leaseId"], "--delay", "1h", "--error", "no")
-    assert later.said.startswith("returned, due 20")
+    assert later.err.startswith("returned, due 20")
     assert (await shell.run("pop", "orders", "--fail-empty")).code == 6
     assert (await shell.run("message", "retry", first["id"])).code == 0
     third = await _popped(shell)
@@ -76,7 +76,7 @@ async def test_lag_is_shown_by_partition_and_a_group_seeks_to_an_offset(shell: S
     again = await shell.run("pop", "orders", "-p", "a", "-g", "billing", "-o", "json")
     assert [each["offset"] for each in again.json] == [2]
     nonsense = await shell.run("group", "seek", "billing", "orders", "--to", "soon", "--yes")
-    assert (nonsense.code, "is not a time" in nonsense.said) == (2, True)
+    assert (nonsense.code, "is not a time" in nonsense.err) == (2, True)
 
     dry = await shell.run("group", "delete", "billing", "--dry-run")
     assert dry.err == "would delete billing on orders\n"
@@ -97,10 +97,10 @@ async def test_dead_letters_are_counted_by_error_shown_and_purged(shell: Shell) 
     assert (await shell.run("dlq", "ls", "orders", "--to=-1h", "-o", "json")).json == []
 
     dry = await shell.run("dlq", "purge", "orders", "--dry-run")
-    assert dry.said == "2 dead letters would be deleted\n"
+    assert dry.err == "2 dead letters would be deleted\n"
     assert (await shell.run("dlq", "purge", "orders")).code == 2
     purged = await shell.run("dlq", "purge", "orders", "--yes")
-    assert purged.said == "done: 2 dead letters deleted\n"
+    assert purged.err == "done: 2 dead letters deleted\n"
     assert (await shell.run("dlq", "ls", "orders", "-o", "json")).json == []
 
 
@@ -172,7 +172,7 @@ async def test_partitions_are_listed_by_state(shell: Shell) -> None:
     assert leased.lines == ["a"]
     begun = await shell.run("partition", "ls", "orders", "--prefix", "b", "-o", "json")
     assert [each["name"] for each in begun.json] == ["b"]
-    assert (await shell.run("queue", "delete", "orders", "--dry-run")).said == (
+    assert (await shell.run("queue", "delete", "orders", "--dry-run")).err == (
         "would delete orders; 2 messages are not acknowledged\n"
     )
     slip = await shell.run("queue", "configure", "orders", "leaseTme=1")

@@ -83,5 +83,5 @@ async def test_masked_messages_are_neither_exported_nor_imported(
     file.write_text(masked.out)
     imported = await shell.run("import", "more", str(file))
     assert imported.code == 1
-    assert "line 1: the payload is masked" in imported.said
+    assert "line 1: the payload is masked" in imported.err
     assert (await server.get("/messages", queue="more")).code == "queue_not_found"

@@ -87,5 +87,5 @@ async def test_an_empty_result_is_an_empty_list_for_programs_and_a_word_for_user
 ) -> None:
     assert (await shell.run("queue", "ls", "-o", "json")).out == "[]\n"
     shown = await shell.run("queue", "ls")
-    assert (shown.out, shown.said) == ("", "no results\n")
+    assert (shown.out, shown.err) == ("", "no results\n")
     assert (await shell.run("queue", "ls", "-o", "xml")).code == 2

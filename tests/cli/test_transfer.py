@@ -36,9 +36,9 @@ async def test_a_queue_is_copied_through_a_file_in_order_and_once(
     assert (exported.out, exported.err) == ("", "2500 messages\n")
     assert not file.with_name("orders.jsonl.part").exists()
     stored = await shell.run("import", "copies", str(file))
-    assert stored.said == "2500 messages stored, 0 existed already\n"
+    assert stored.err == "2500 messages stored, 0 existed already\n"
     again = await shell.run("import", "copies", str(file))
-    assert again.said == "0 messages stored, 2500 existed already\n"
+    assert again.err == "0 messages stored, 2500 existed already\n"
 
     back = await shell.run("export", "copies")
     for partition in range(3):
@@ -87,9 +87,9 @@ async def test_scheduled_and_expiring_messages_keep_their_times(
     # A message that expired before the import must not be stored forever.
     gone = json.dumps({"data": "gone", "expiresAt": "2000-01-01T00:00:00Z"}) + "\n"
     stored = await shell.run("import", "copies", given=exported.out + gone)
-    assert stored.said == "4 messages stored, 0 existed already, 1 had expired\n"
+    assert stored.err == "4 messages stored, 0 existed already, 1 had expired\n"
     again = await shell.run("import", "copies", given=exported.out)
-    assert again.said == "0 messages stored, 4 existed already\n"
+    assert again.err == "0 messages stored, 4 existed already\n"
 
     back = [json.loads(line) for line in (await shell.run("export", "copies")).lines]
     assert [each["data"] for each in back] == ["brief", "plain", "sooner", "later"]

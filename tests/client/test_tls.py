@@ -137,4 +137,4 @@ async def test_the_command_sends_a_certificate_by_option_environment_and_context
 
     without = await shell.run("--ca-file", authority, "queue", "ls", QUEEN_TIMEOUT="5s")
     assert without.code == 1
-    assert "check client_certificate and client_key" in without.said
+    assert "check client_certificate and client_key" in without.err
