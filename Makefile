@@ -51,7 +51,7 @@ $(BIN)/vale: tools/vale/go.mod tools/vale/go.sum | $(STAMP)
 	rm -rf .venv/go
 	touch $@
 
-check: check-lock check-dashboard
+check: check-lock check-dashboard check-prose
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
