@@ -10,7 +10,7 @@ from playwright.async_api import Page, expect
 from tests.browser.conftest import FAST
 from tests.support.server import Server, until
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.nightly, pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -20,6 +20,7 @@ async def push(server: Server, queue: str, payload: object = 1, **fields: object
     assert (await server.post("/push", {"items": [item]})).status == 201
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ODD)
 async def test_any_name_has_its_own_page(page: Page, empty: Server, name: str) -> None:
     await push(empty, name, partition=name)
@@ -78,6 +79,7 @@ async def test_script_in_names_errors_and_filters_never_runs(page: Page, empty: 
         assert await page.evaluate("window.broken") is None
 
 
+@pytest.mark.nightly
 async def test_a_delayed_message_never_shows_a_negative_wait(page: Page, empty: Server) -> None:
     await push(empty, "later", delaySeconds=3_600)
     await empty.post("/configure", {"queue": "delayed", "options": {"delayedProcessing": 3_600}})
@@ -88,6 +90,7 @@ async def test_a_delayed_message_never_shows_a_negative_wait(page: Page, empty: 
         assert re.search(r"-\d", await page.locator("main").inner_text()) is None
 
 
+@pytest.mark.nightly
 async def test_a_range_in_the_url_is_bounded_or_rejected_with_a_message(
     page: Page, empty: Server
 ) -> None:
@@ -99,6 +102,7 @@ async def test_a_range_in_the_url_is_bounded_or_rejected_with_a_message(
     await expect(page.locator("[data-chart]").first).to_be_visible()
 
 
+@pytest.mark.nightly
 async def test_filters_of_a_tab_survive_a_reload(page: Page, empty: Server) -> None:
     for partition in ("eu-1", "us-1"):
         await push(empty, "filtered", partition=partition)
@@ -112,6 +116,7 @@ async def test_filters_of_a_tab_survive_a_reload(page: Page, empty: Server) -> N
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("path", "again"),
     [("/traces?prefix=nothing", "Traces"), ("/queues/shown?tab=partitions&prefix=x", "partitions")],
@@ -174,6 +179,7 @@ async def statements(server: Server) -> float:
     return sum(map(float, found))
 
 
+@pytest.mark.nightly
 async def test_more_dashboards_send_no_more_statements(empty: Server) -> None:
     one, many = await told(empty, 1), await told(empty, 20)
     assert many <= one * 1.5 + 10

@@ -57,6 +57,7 @@ async def test_the_environment_is_shown_and_production_is_red(page: Page, demo: 
     await expect(badge).to_have_css("color", "rgb(179, 38, 30)")
 
 
+@pytest.mark.nightly
 async def test_shortcuts_lead_from_page_to_page(page: Page, demo: Server) -> None:
     await page.goto(demo.base_url)
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
@@ -82,6 +83,7 @@ async def test_shortcuts_lead_from_page_to_page(page: Page, demo: Server) -> Non
     await expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+@pytest.mark.nightly
 async def test_the_menu_of_a_narrow_window_works_with_the_keyboard(
     page: Page, demo: Server
 ) -> None:
@@ -100,6 +102,7 @@ async def test_the_menu_of_a_narrow_window_works_with_the_keyboard(
     await expect(page.get_by_role("navigation", name="Pages")).to_be_hidden()
 
 
+@pytest.mark.nightly
 async def test_the_menu_of_a_narrow_window_opens_a_page_and_closes(
     page: Page, demo: Server
 ) -> None:
@@ -148,6 +151,7 @@ async def test_one_key_pauses_and_resumes(page: Page, demo: Server) -> None:
     await expect(page.locator("[data-live]")).to_contain_text("Live")
 
 
+@pytest.mark.nightly
 async def test_single_key_shortcuts_can_be_turned_off(page: Page, demo: Server) -> None:
     await page.goto(demo.base_url)
     await expect(page.locator("[data-live]")).to_contain_text("Live")
@@ -170,6 +174,7 @@ async def test_single_key_shortcuts_can_be_turned_off(page: Page, demo: Server) 
     await expect(page).to_have_url(f"{demo.base_url}/")
 
 
+@pytest.mark.nightly
 async def test_metrics_are_refreshed_at_the_chosen_interval(page: Page, demo: Server) -> None:
     async def refuse(socket: WebSocketRoute) -> None:
         await socket.close(code=1011)
@@ -210,6 +215,7 @@ async def test_the_palette_finds_queues_and_actions(page: Page, demo: Server) ->
     await expect(page.locator("html[data-theme=dark]")).to_be_attached()
 
 
+@pytest.mark.nightly
 async def test_a_pause_survives_focus_changes_navigation_and_a_reload(
     page: Page, demo: Server
 ) -> None:
@@ -261,6 +267,7 @@ async def test_a_hidden_tab_sends_no_requests_and_a_shown_one_refreshes_immediat
         )
 
 
+@pytest.mark.nightly
 async def test_polling_replaces_the_socket(page: Page, demo: Server) -> None:
     async def refuse(socket: WebSocketRoute) -> None:
         await socket.close(code=1011)
@@ -273,6 +280,7 @@ async def test_polling_replaces_the_socket(page: Page, demo: Server) -> None:
         pass
 
 
+@pytest.mark.nightly
 async def test_dense_rows_and_utc_times_are_preferences(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/queues")
     row = page.get_by_role("table", name="Queues").locator("tr[aria-rowindex]").first
@@ -295,6 +303,7 @@ async def test_dense_rows_and_utc_times_are_preferences(page: Page, demo: Server
     await expect(utc).to_have_attribute("aria-checked", "false" if before == "true" else "true")
 
 
+@pytest.mark.nightly
 async def test_a_chunk_that_fails_to_load_shows_an_error_and_is_retried(
     context: BrowserContext, demo: Server
 ) -> None:

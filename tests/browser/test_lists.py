@@ -10,7 +10,7 @@ from playwright.async_api import Locator, Page, expect
 from tests.browser.test_dead_letters import bury
 from tests.support.server import Server
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.nightly, pytest.mark.asyncio(loop_scope="session")]
 
 MANY = 105
 """More than a page."""

@@ -57,7 +57,7 @@ async def look(page: Page, name: str) -> None:
         assert await overflow(page) <= 0
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("width", [WIDE, pytest.param(NARROW, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", PAGES)
 async def test_a_page_is_accessible(page: Page, demo: Server, name: str, width: int) -> None:
     path, ready = PAGES[name]
@@ -68,7 +68,7 @@ async def test_a_page_is_accessible(page: Page, demo: Server, name: str, width: 
     await look(page, name)
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("width", [WIDE, pytest.param(NARROW, marks=pytest.mark.nightly)])
 async def test_the_page_of_a_message_is_accessible(page: Page, demo: Server, width: int) -> None:
     await page.set_viewport_size({"width": width, "height": 900})
     listed = await demo.get("/dlq", queue="demo.refunds", limit=1)

@@ -185,6 +185,7 @@ async def test_a_code_works_only_in_the_tab_that_requested_it(
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
+@pytest.mark.nightly
 async def test_reopening_the_return_url_changes_nothing(page: Page, guarded: Server) -> None:
     returns: list[str] = []
     page.on("request", lambda each: returns.append(each.url) if "/signed-in?" in each.url else None)
@@ -196,6 +197,7 @@ async def test_reopening_the_return_url_changes_nothing(page: Page, guarded: Ser
     assert (await kept(page))["queen.token"] == token
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("user", "sentence"),
     [
@@ -212,6 +214,7 @@ async def test_an_error_is_shown_with_a_solution(
     assert page.url == guarded.base_url + WANTED
 
 
+@pytest.mark.nightly
 async def test_a_path_that_looks_like_another_site_is_a_page_of_this_one(
     page: Page, guarded: Server
 ) -> None:
@@ -221,6 +224,7 @@ async def test_a_path_that_looks_like_another_site_is_a_page_of_this_one(
     assert page.url == url
 
 
+@pytest.mark.nightly
 async def test_a_provider_without_cors_is_named(page: Page, guarded: Server) -> None:
     await page.route("**/token", lambda route: route.abort())
     await begin(page, guarded.base_url, "ann")
@@ -255,6 +259,7 @@ async def test_an_expired_token_is_explained_and_one_click_signs_in_again(
     assert page.url == guarded.base_url + WANTED
 
 
+@pytest.mark.nightly
 async def test_a_token_is_renewed_before_it_expires_if_the_provider_allows_it(
     page: Page, own_dsn: str, site: Site
 ) -> None:
@@ -273,6 +278,7 @@ async def test_a_token_is_renewed_before_it_expires_if_the_provider_allows_it(
         await expect(page.get_by_role("heading", name="Queues")).to_be_visible()
 
 
+@pytest.mark.nightly
 async def test_signing_out_during_a_renewal_is_final(page: Page, own_dsn: str, site: Site) -> None:
     is_asked, may_answer = asyncio.Event(), asyncio.Event()
 
@@ -298,6 +304,7 @@ async def test_signing_out_during_a_renewal_is_final(page: Page, own_dsn: str, s
         assert not {"queen.token", "queen.grant"} & (await kept(page)).keys()
 
 
+@pytest.mark.nightly
 async def test_a_tab_with_an_expired_token_renews_it_after_a_rejection(
     page: Page, own_dsn: str, site: Site
 ) -> None:
@@ -311,6 +318,7 @@ async def test_a_tab_with_an_expired_token_renews_it_after_a_rejection(
         assert (await kept(page))["queen.token"] != "a.b.c"
 
 
+@pytest.mark.nightly
 async def test_sign_in_works_behind_a_prefix_and_with_the_id_token(
     page: Page, own_dsn: str, site: Site
 ) -> None:
@@ -326,6 +334,7 @@ async def test_sign_in_works_behind_a_prefix_and_with_the_id_token(
         assert page.url == f"{url}/"
 
 
+@pytest.mark.nightly
 async def test_a_token_that_the_server_rejects_is_explained(
     page: Page, own_dsn: str, site: Site
 ) -> None:
@@ -335,6 +344,7 @@ async def test_a_token_that_the_server_rejects_is_explained(
         await expect(page.get_by_role("alert")).to_contain_text("JWT_AUDIENCE")
 
 
+@pytest.mark.nightly
 async def test_without_the_provider_keys_still_work(page: Page, own_dsn: str, site: Site) -> None:
     settings = site.settings(JWT_ISSUER="https://localhost:1")
     async with served(page, own_dsn, settings) as server:
@@ -358,6 +368,7 @@ async def test_the_policy_allows_only_requests_to_the_provider(guarded: Server, 
     ]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_the_sign_in_page_is_accessible(

@@ -55,6 +55,7 @@ async def refuse(route: Route) -> None:
         await route.fulfill(status=503, json=problem)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in ("missing", "tail")])
 async def test_a_failed_section_shows_an_error_and_can_be_retried(
     page: Page, demo: Server, name: str
@@ -81,6 +82,7 @@ async def test_a_failed_section_shows_an_error_and_can_be_retried(
     await expect(page.locator("[data-failure]")).to_have_count(0)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", [name for name in PAGES if name != "missing"])
 async def test_loading_sections_are_not_shown_as_empty(page: Page, demo: Server, name: str) -> None:
     answered = asyncio.Event()

@@ -9,7 +9,7 @@ from playwright.async_api import Locator, Page, expect
 from tests.browser.test_frame import theme
 from tests.support.server import Server
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.nightly, pytest.mark.asyncio(loop_scope="session")]
 
 PAGES = {
     "o": ("Overview", "/", "Overview"),

@@ -11,7 +11,7 @@ from playwright.async_api import Locator, Page, expect
 from tests.browser.test_messages import push
 from tests.support.server import Server
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.nightly, pytest.mark.asyncio(loop_scope="session")]
 
 EARLIER = """
 create or replace function queen.now () returns timestamptz language sql volatile as $$

@@ -7,7 +7,7 @@ from playwright.async_api import Page, expect
 
 from tests.support.server import Server
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.nightly, pytest.mark.asyncio(loop_scope="session")]
 
 CASES = {
     "demo.emails": ("paused", "Paused", "Consumers receive no messages until you resume"),

@@ -19,7 +19,7 @@ from tests.spark.place import ONE_CORE, Place
 from tests.spark.test_archive import STEPS, archived, figures, retain
 from tests.support.postgres import Postgres
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 SPECULATIVE = {
     "spark.speculation": "true",

@@ -5,6 +5,7 @@
 import sys
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark import processes
@@ -34,6 +35,7 @@ def test_a_job_runs_on_two_executors(cluster: Cluster, tmp_path: Path) -> None:
         assert driver.wait() == 0
 
 
+@pytest.mark.nightly
 def test_a_job_survives_a_killed_executor(cluster: Cluster, tmp_path: Path) -> None:
     with Driver(*HOSTS, cluster.url, str(tmp_path), confs=cluster.confs) as driver:
         driver.until("started")
@@ -51,6 +53,7 @@ def test_a_job_survives_a_killed_executor(cluster: Cluster, tmp_path: Path) -> N
         assert killed not in cluster.executors()
 
 
+@pytest.mark.nightly
 def test_a_killed_driver_leaves_no_process(cluster: Cluster, tmp_path: Path) -> None:
     with Driver(*HOSTS, cluster.url, str(tmp_path), confs=cluster.confs) as driver:
         driver.until("started")

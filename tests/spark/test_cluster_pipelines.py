@@ -27,6 +27,8 @@ from tests.spark.test_windows_faults import TRANSACTIONS, WHOLE
 from tests.spark.windowing import Event, declared, push, results
 from tests.support.postgres import Postgres
 
+pytestmark = pytest.mark.nightly
+
 MILLION = 1_000_000
 ANSWER_SECONDS = 1_800
 BATCHES = 10

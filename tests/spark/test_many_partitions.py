@@ -14,6 +14,8 @@ from queen.spark.options import source_options
 from queen.spark.reader import QueueStreamReader
 from tests.spark.filling import make, partition_ids, push
 
+pytestmark = pytest.mark.nightly
+
 AT_ONCE = 1_000
 
 

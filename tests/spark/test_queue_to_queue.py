@@ -44,6 +44,7 @@ MESSAGES = 1600
 KEPT_SECONDS = 60
 
 
+@pytest.mark.nightly
 def test_a_task_that_fails_before_or_after_its_write_is_repeated_with_its_batch(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:
@@ -130,6 +131,7 @@ def test_a_stream_without_its_checkpoint_continues_by_its_name(
     assert assert_copied(dsn) == 2 * MESSAGES
 
 
+@pytest.mark.nightly
 def test_two_concurrent_drivers_with_one_name_write_one_copy(
     place: Place, dsn: str, tmp_path: Path
 ) -> None:
@@ -218,6 +220,7 @@ def retain(dsn: str, seconds: float = 2 * KEPT_SECONDS) -> None:
         runner.run(look())
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [1, 5, 20, 60])
 def test_a_stream_that_races_retention_copies_everything_or_fails(
@@ -248,6 +251,7 @@ def test_a_stream_that_races_retention_copies_everything_or_fails(
         assert oracle.assert_same(whole, found) == 4000
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("is_mutant", [False, True], ids=["ours", "mutant"])
 def test_partitions_keep_their_order_when_producers_wait_for_each_other(
     spark: SparkSession, dsn: str, tmp_path: Path, is_mutant: bool

@@ -23,6 +23,8 @@ from tests.spark.copying import (
 )
 from tests.spark.place import Place
 
+pytestmark = pytest.mark.nightly
+
 MESSAGES = 1600
 """Over eight partitions in twenty transactions."""
 SPECULATION = {

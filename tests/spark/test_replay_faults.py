@@ -21,6 +21,8 @@ from tests.spark.place import ONE_CORE, Place
 from tests.spark.test_replay import SEGMENTS, assert_replayed, config_of, fill
 from tests.support.postgres import Postgres
 
+pytestmark = pytest.mark.nightly
+
 ANSWER_SECONDS = 280
 BETWEEN = ["writing.0", "staged.1", "piece-1", "publishing.2", "published.3"]
 """Steps of pieces, and one between two pieces."""

@@ -20,6 +20,8 @@ from queen.store.migrations import migrate
 from tests.spark import filling, processes
 from tests.support.pair import Pair
 
+pytestmark = pytest.mark.nightly
+
 
 def whole(dsn: str) -> SegmentRange:
     """The whole log, as a driver plans it here."""

@@ -112,6 +112,7 @@ def test_a_replaced_run_reports_no_more(dsn: str) -> None:
             assert (row.state, row.batch_id) == ("running", 1)
 
 
+@pytest.mark.nightly
 async def test_an_unavailable_database_stops_no_job_and_gets_the_report_later() -> None:
     with Postgres() as postgres:
         dsn = postgres.create_database("queen")
@@ -125,6 +126,7 @@ async def test_an_unavailable_database_stops_no_job_and_gets_the_report_later() 
             wait_for(dsn, "a", lambda row: row.batch_id == 2)
 
 
+@pytest.mark.nightly
 def test_a_run_ends_even_if_its_database_has_no_schema(postgres: Server) -> None:
     dsn = postgres.create_database(f"test_{uuid4().hex}")
 

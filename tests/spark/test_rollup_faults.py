@@ -20,7 +20,7 @@ from tests.spark.rolling import DAY, HOUR, MINUTE, Database, assert_rolled, fill
 from tests.support.clock import Clock
 from tests.support.postgres import Postgres
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 ANSWER_SECONDS = 280
 BETWEEN = ("rollup_counters.0", "storing.60", "stored.60", "storing.3600", "stored.86400")

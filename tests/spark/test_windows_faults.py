@@ -19,6 +19,8 @@ from tests.spark.faults import Faults, faulty_queen
 from tests.spark.place import ONE_CORE, Place
 from tests.spark.windowing import Event, Result, declared, push, results
 
+pytestmark = pytest.mark.nightly
+
 ANSWER_SECONDS = 280
 # One batch each. The watermark is half a minute behind, and applied in the next batch.
 TRANSACTIONS = [
