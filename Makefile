@@ -25,7 +25,7 @@ NPM = cd dashboard && PATH="$(NODE)/bin:$$PATH" node $(NODE)/lib/node_modules/np
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal \
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
-.PHONY: setup packages check check-dashboard check-lock check-prose dashboard test test-again test-attacks test-browser test-browser-scale test-fast test-model test-faults test-spark-short test-spark \
+.PHONY: setup packages check check-dashboard check-lock check-prose dashboard test test-again test-attacks test-browser test-browser-scale test-fast test-model test-faults test-nightly test-spark-short test-spark \
 	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema surface reference sync-types lock \
 	format
 
@@ -103,9 +103,13 @@ test-model:
 test-faults:
 	$(PYTEST) -m slow --timeout=1800 tests/system tests/sql tests/attacks
 
+# The tests that are too long for every commit: rare faults, and every page in every form.
+test-nightly: dashboard $(SPARK_CLASSES)
+	$(PYTEST) $(BOUNDED) -n $(SPARK_WORKERS) --dist loadfile -m nightly tests
+
 # Every attack that was found to work once, and ten thousand generated ones; QUEEN_ATTACK_SEED repeats a run.
 test-attacks:
-	$(PYTEST) $(BOUNDED) -s -m "slow or not slow" tests/attacks
+	$(PYTEST) $(BOUNDED) -s -m "" tests/attacks
 
 # What every JVM of the tests would else load for itself.
 $(SPARK_CLASSES): $(STAMP) tools/spark_classes.py
@@ -116,7 +120,7 @@ test-spark-short: $(SPARK_CLASSES)
 	$(PYTEST) $(BOUNDED) --cache-clear -n $(SPARK_WORKERS) --dist worksteal --durations=20 tests/spark
 
 test-spark: $(SPARK_CLASSES)
-	$(PYTEST) -n $(SPARK_WORKERS) --dist loadfile -m "slow or not slow" --timeout=3600 tests/spark
+	$(PYTEST) -n $(SPARK_WORKERS) --dist loadfile -m "" --timeout=3600 tests/spark
 
 bench-engine:
 	$(BIN)/python -m benchmarks.engine
