@@ -250,7 +250,7 @@ async def test_retry_delay_and_backoff_set_the_time_of_the_next_attempt(
             server, "q", retryDelay=10_000, retryBackoff=10, maxRetryDelay=50_000, retryLimit=9
         )
         await push(server, "q", 1)
-        # With jitter: at most the delay, at least half of it.
+        # With jitter: at most the delay, at least four fifths of it.
         for least, most in ((5, 15), (25, 75), (25, 75)):
             await settle(server, await pop_one(server, "q"), status="failed")
             await clock.advance(seconds=least - 1)

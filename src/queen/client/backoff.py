@@ -1,4 +1,4 @@
-"""Delays between attempts."""
+"""Delays between the client's own attempts. The delay of failed messages is `queen.backoff`."""
 
 
 class Backoff:

@@ -1,4 +1,6 @@
 -- The default of every queue option. The names are the columns of queen.queues.
+--
+-- A new option also needs a migration, a line in queues/configure.sql, and two in wire/options.py.
 create or replace function queen.default_options ()
   returns jsonb
   language sql
