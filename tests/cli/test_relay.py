@@ -111,7 +111,7 @@ async def test_a_queen_database_needs_no_relay(shell: Shell, dsn: str) -> None:
     for option in ("--init", "--once"):
         ended = await shell.run("relay", "--dsn", dsn, option)
         assert ended.code == 1
-        assert "its servers move the outbox" in ended.err
+        assert "which move the outbox" in ended.err
     assert (await shell.run("relay")).code == 2
 
 

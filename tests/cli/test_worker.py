@@ -66,7 +66,7 @@ async def test_a_worker_reads_its_concurrency_and_log_level_from_the_environment
         _, said = await process.communicate()
 
     assert process.returncode == 0, said
-    assert "3 jobs of each queue at once" in said.decode()
+    assert "3 concurrent jobs per queue" in said.decode()
     assert "DEBUG exchange: " in said.decode()
 
 

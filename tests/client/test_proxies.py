@@ -18,7 +18,7 @@ RULES = "client_max_body_size 8k;" + "".join(
 )
 NO_ACKS = """
 set $acks "";
-if (-f {folder}/no-acks) { set $acks "closed"; }
+if (-f {directory}/no-acks) { set $acks "closed"; }
 if ($uri ~ "/(ack|transaction)") { set $acks "$acks by uri"; }
 if ($acks = "closed by uri") { return 403; }
 """

@@ -78,7 +78,7 @@ async def test_a_pop_waits_for_the_given_timeout(shared: Queen, name: str) -> No
 
 
 async def test_a_push_without_a_queue_name_is_rejected(shared: Queen) -> None:
-    with pytest.raises(errors.BadRequest, match="name a queue"):
+    with pytest.raises(errors.BadRequest, match="needs a queue name"):
         await shared.queue().namespace("x").push({"data": 1})
 
 

@@ -108,7 +108,7 @@ async def test_a_transaction_that_was_not_applied_can_be_committed_again(
         await transaction.commit()
 
     # It may have been applied, and has no ack that would prevent a second commit.
-    with pytest.raises(errors.Conflict, match="was committed before"):
+    with pytest.raises(errors.Conflict, match="already committed"):
         await transaction.commit()
 
 

@@ -140,5 +140,5 @@ async def test_a_nested_mapping_is_a_workflow(shared: Queen, name: str) -> None:
 
 
 async def test_an_invalid_workflow_is_not_sent(shared: Queen) -> None:
-    with pytest.raises(errors.InvalidWorkflow, match="no such step"):
+    with pytest.raises(errors.InvalidWorkflow, match="does not exist"):
         await execute_workflow(shared, Workflow(name="x").step("a", "q", "a", after=["b"]))

@@ -171,7 +171,7 @@ async def test_an_ordered_queue_accepts_jobs_only_after_its_registration(
     jobs: QueueManager, queen: Queen, queue: str
 ) -> None:
     await queen.queue(queue).create()
-    with pytest.raises(errors.InvalidItem, match="is ordered"):
+    with pytest.raises(errors.InvalidItem, match="in order"):
         await jobs.add_job(queue, "n")
 
     jobs.register_queue(queue)

@@ -26,7 +26,7 @@ def test_an_interval_is_a_cron_expression(interval: float | str, expression: str
 
 @pytest.mark.parametrize("interval", ["7s", "90s", "5h", "2d", "500ms"])
 def test_an_interval_with_uneven_ticks_is_rejected(interval: str) -> None:
-    with pytest.raises(errors.BadRequest, match="divides no"):
+    with pytest.raises(errors.BadRequest, match="does not divide"):
         cron_of(interval)
 
 

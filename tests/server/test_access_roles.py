@@ -1,5 +1,6 @@
 """The server's database role can change neither the schema nor the audit log."""
 
+import asyncio
 from uuid import uuid4
 
 import asyncpg
@@ -9,7 +10,7 @@ from queen import errors
 from queen.store.migrations import make_roles, migrate
 from tests.support.callers import KEYS, Caller, make_key
 from tests.support.postgres import Server as Database
-from tests.support.server import Server
+from tests.support.server import Server, until
 
 
 async def login(database: Database, dsn: str, role: str) -> str:
@@ -253,3 +254,31 @@ async def test_a_server_with_the_app_role_reports_missing_migrations(
     with pytest.raises(RuntimeError, match="queen migrate up"):
         async with Server(dsn, {"QUEEN_AUTO_MIGRATE": "false"}):
             pass
+
+
+async def test_a_deadlock_with_a_running_server_is_retried(dsn: str) -> None:
+    server, observer = await asyncpg.connect(dsn), await asyncpg.connect(dsn)
+    waiting = "select pid from pg_locks where not granted"
+    held = (
+        "select c.oid::regclass::text from pg_locks l join pg_class c on c.oid = l.relation"
+        " where l.pid = $1 and l.granted and l.mode = 'AccessExclusiveLock' and c.relkind = 'r'"
+    )
+    try:
+        transaction = server.transaction()
+        await transaction.start()
+        # So that PostgreSQL ends the other transaction.
+        await server.execute("set local deadlock_timeout = '60s'; lock table queen.queues")
+        making = asyncio.create_task(make_roles(dsn))
+
+        async def is_blocked() -> bool:
+            return await observer.fetchval(waiting) is not None
+
+        await until(is_blocked)
+        table = await observer.fetchval(held, await observer.fetchval(waiting))
+        await server.execute(f"lock table {table}")
+        await transaction.rollback()
+
+        await making
+    finally:
+        await server.close()
+        await observer.close()

@@ -339,8 +339,9 @@ async def test_a_request_sent_byte_by_byte_times_out(dsn: str, impatient: dict[s
                 await asyncio.sleep(0.05)
         writer.close()
 
-        # The server responds to half a header, or closes the connection. Either ends it.
-        assert answer.result()[:12] in (b"", b"HTTP/1.1 408", b"HTTP/1.1 400")
+        # The server responds to half a header, or closes the connection, perhaps with bytes unread.
+        if not isinstance(answer.exception(), ConnectionResetError):
+            assert answer.result()[:12] in (b"", b"HTTP/1.1 408", b"HTTP/1.1 400")
 
 
 async def test_a_long_poll_does_not_count_as_a_slow_request(

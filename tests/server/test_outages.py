@@ -64,7 +64,7 @@ async def test_a_server_accepts_pushes_without_its_database_and_survives_a_kill(
     assert (message["status"], message["id"], message["offset"]) == ("buffered", None, None)
     assert (status["messages"], status["dbHealthy"], status["enabled"]) == (5, False, True)
     assert status["bytes"] > 0 <= status["oldestSeconds"] < 60
-    assert (ready.status, "away" in ready.body["checks"]["database"]) == (503, True)
+    assert (ready.status, "unavailable" in ready.body["checks"]["database"]) == (503, True)
     assert (refused.status, refused.code, flushed.status) == (503, "database_unavailable", 503)
     assert not waiting.done()
     assert server.log.count("database.lost") == 1

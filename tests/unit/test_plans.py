@@ -134,7 +134,7 @@ def test_searchable_metadata_must_be_text(metadata: dict[str, object]) -> None:
 
 
 def test_an_invalid_step_is_rejected() -> None:
-    with pytest.raises(errors.InvalidWorkflow, match="no step"):
+    with pytest.raises(errors.InvalidWorkflow, match="invalid step"):
         Workflow(name="test", steps=[{"quue": "q"}]).request()
     with pytest.raises(errors.InvalidWorkflow, match="invalid workflow"):
         Workflow.from_json('{"steps": []}')

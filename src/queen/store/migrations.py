@@ -19,6 +19,7 @@ from queen.store.connection.primary import Hosts
 _LOG = logging.getLogger("queen.store")
 _ATTEMPTS = 30
 _TURN_SECONDS = 300.0
+_ROLE_ATTEMPTS = 5
 """How long a process waits for another migration. A large table takes minutes."""
 _STEP_SECONDS = 5.0
 """The wait is logged after each step."""
@@ -136,13 +137,20 @@ async def make_roles(dsn: str) -> None:
         await _take_turn(connection, _TURN_SECONDS)
         if await connection.fetchval("select to_regclass('queen.migrations') is null"):
             raise errors.DatabaseUnavailable("the database is empty; run `queen migrate up` first")
-        try:
-            await connection.execute(sql.ROLES)
-            await connection.execute(sql.GRANTS)
-        except asyncpg.InsufficientPrivilegeError as error:
-            raise errors.DatabaseUnsafe(
-                f"creating roles needs a user with CREATEROLE: {error}"
-            ) from error
+        for attempt in range(1, _ROLE_ATTEMPTS + 1):
+            try:
+                async with connection.transaction():
+                    await connection.execute(sql.ROLES)
+                    await connection.execute(sql.GRANTS)
+                return
+            except asyncpg.DeadlockDetectedError:
+                # Servers write to several tables in a transaction, in another order.
+                if attempt == _ROLE_ATTEMPTS:
+                    raise
+            except asyncpg.InsufficientPrivilegeError as error:
+                raise errors.DatabaseUnsafe(
+                    f"creating roles needs a user with CREATEROLE: {error}"
+                ) from error
 
 
 @asynccontextmanager
