@@ -131,6 +131,7 @@ MANY = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", MANY)
 async def test_millions_of_values_in_one_request_do_not_block(admin: Caller, name: str) -> None:
     path, form, value, count = MANY[name]

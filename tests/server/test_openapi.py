@@ -27,7 +27,6 @@ from queen.server.http.openapi import document
 from queen.server.routes.table import ROUTES
 from tests.support.server import Server
 
-EXAMPLES = 12
 CHECKS = (
     not_a_server_error,
     status_code_conformance,
@@ -68,7 +67,8 @@ def test_operation_ids_are_unique() -> None:
     assert len(ids) == len(set(ids))
 
 
-async def test_generated_requests_get_documented_responses(served: Server) -> None:
+@pytest.mark.parametrize("examples", [2, pytest.param(12, marks=pytest.mark.nightly)])
+async def test_generated_requests_get_documented_responses(served: Server, examples: int) -> None:
     """Every operation, with valid and invalid data."""
     raw: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document(ROUTES)))
     schema = schemathesis.openapi.from_dict(raw)
@@ -76,13 +76,13 @@ async def test_generated_requests_get_documented_responses(served: Server) -> No
     failures: list[str] = []
     for found in schema.get_all_operations():
         operation: Any = found.ok()  # pyright: ignore[reportAttributeAccessIssue] - or raises
-        await asyncio.to_thread(_exercise, operation, failures)
+        await asyncio.to_thread(_exercise, operation, failures, examples)
     assert not failures, "\n\n".join(failures[:5])
 
 
-def _exercise(operation: Any, failures: list[str]) -> None:  # noqa: ANN401 - schemathesis's
+def _exercise(operation: Any, failures: list[str], examples: int) -> None:  # noqa: ANN401 - schemathesis's
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples,
         deadline=None,
         database=None,
         derandomize=True,

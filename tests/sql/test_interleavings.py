@@ -85,6 +85,7 @@ async def test_two_clients_in_every_order(
     assert count == 6 * len(settings)
 
 
+@pytest.mark.nightly
 @ORDERED_AND_NOT
 @pytest.mark.parametrize("triple", TRIPLES, ids=" and ".join)
 async def test_three_clients_in_every_order(
@@ -141,6 +142,7 @@ async def test_transactions_in_opposite_directions_do_not_deadlock(
     await lab.step_through(verbs, [DRAINED, BEHIND], is_ordered=is_ordered, partitions=("x", "y"))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "third",
     [

@@ -157,6 +157,7 @@ async def test_one_of_two_conflicting_results_settles_a_step(connect: Connect) -
         assert followed in (["yes"], ["no"])
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 async def test_a_fan_out_of_ten_thousand_ends_in_one_reduce(connect: Connect) -> None:
     connection = await connect()

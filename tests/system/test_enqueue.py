@@ -68,6 +68,7 @@ async def applications_beside_producers(dsn: str, seconds: float) -> float:
     return p99[1] / p99[0]
 
 
+@pytest.mark.nightly
 async def test_committed_messages_of_applications_arrive_once(dsn: str) -> None:
     await applications_beside_producers(dsn, 5)
 

@@ -22,6 +22,7 @@ MOST_SECONDS = 30
 """The longest time from the kill until each verb succeeds again."""
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(120)
 async def test_failovers_lose_no_message_and_redeliver_no_acked_message(tmp_path: Path) -> None:
     await run(

@@ -105,6 +105,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 async def test_from_the_wheel_to_the_first_message(folder: Path) -> None:
     programs = await asyncio.to_thread(installed, folder)

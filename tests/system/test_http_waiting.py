@@ -179,6 +179,7 @@ async def wake(dsn: str, pushes: int, *, is_strict: bool) -> None:
     judge("other process", across, most_ms=60, is_strict=is_strict)
 
 
+@pytest.mark.nightly
 async def test_each_push_wakes_one_of_its_waiters(waiting_dsn: str) -> None:
     await wake(waiting_dsn, 500, is_strict=False)
 

@@ -143,6 +143,7 @@ async def quiet(statements: Statements) -> None:
             pass
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("queue_count", [1, 1_000])
 async def test_ten_thousand_waiters_on_an_idle_database_cost_nothing(
     idle_dsn: str, queue_count: int
@@ -177,6 +178,7 @@ async def test_ten_thousand_waiters_on_an_idle_database_cost_nothing(
         await waiters.end()
 
 
+@pytest.mark.nightly
 async def test_waiters_of_two_processes_cost_nothing(idle_dsn: str) -> None:
     async with (
         await Engine.open(idle_dsn, settings=SETTINGS) as one,
@@ -197,6 +199,7 @@ async def test_waiters_of_two_processes_cost_nothing(idle_dsn: str) -> None:
             await each.end()
 
 
+@pytest.mark.nightly
 async def test_each_push_wakes_one_of_ten_thousand_waiters(idle_dsn: str) -> None:
     async with await Engine.open(idle_dsn, settings=PATIENT) as engine:
         (queue,) = await make_queues(engine, 1)

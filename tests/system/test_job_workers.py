@@ -135,6 +135,7 @@ async def keep_a_rate(
     assert min(used) >= share
 
 
+@pytest.mark.nightly
 async def test_a_rate_is_never_exceeded_and_nearly_used(
     work: Start,
     jobs: QueueManager,
@@ -144,6 +145,7 @@ async def test_a_rate_is_never_exceeded_and_nearly_used(
     await keep_a_rate(work, jobs, log, keys=0, rate=100, seconds=5, share=0.75)
 
 
+@pytest.mark.nightly
 async def test_a_rate_per_key_is_kept(
     work: Start,
     jobs: QueueManager,

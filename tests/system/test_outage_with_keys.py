@@ -212,6 +212,7 @@ async def _key(admin: Caller, number: int) -> str:
     return (await admin.post("/tokens", wanted)).body["token"]
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 async def test_pushes_with_keys_continue_during_an_outage_and_a_restart(tmp_path: Path) -> None:
     await run(tmp_path, seconds=20, per_second=300, share=0.3)

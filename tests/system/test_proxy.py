@@ -74,6 +74,7 @@ async def push_and_judge(dsn: str, count: int) -> None:
     assert found == {str(at): list(range(at, count, PARTITIONS)) for at in range(PARTITIONS)}
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(180)
 async def test_buffered_pushes_survive_a_proxy_that_fails_at_random(dsn: str) -> None:
     await push_and_judge(dsn, 5_000)
@@ -85,6 +86,7 @@ async def test_a_hundred_thousand_pushes_survive_a_proxy_that_fails_at_random(ds
     await push_and_judge(dsn, 100_000)
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(180)
 async def test_a_consumer_survives_a_proxy_that_fails_at_random(dsn: str) -> None:
     count = 2_000

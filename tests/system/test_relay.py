@@ -129,6 +129,7 @@ async def shop(postgres: PostgresServer) -> str:
     return dsn
 
 
+@pytest.mark.nightly
 async def test_committed_messages_arrive_once_while_the_relay_is_killed(
     dsn: str, shop: str
 ) -> None:

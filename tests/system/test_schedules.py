@@ -53,6 +53,7 @@ async def beats_while_servers_die(dsn: str, kills: int) -> None:
     assert set(gaps) == {SECOND}, found
 
 
+@pytest.mark.nightly
 async def test_each_tick_is_one_message_while_servers_are_killed(dsn: str) -> None:
     await beats_while_servers_die(dsn, 2)
 

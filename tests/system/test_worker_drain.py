@@ -102,6 +102,7 @@ def append(log: Path, number: int) -> None:
         file.write(f"{number}\n")
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(180)
 async def test_a_terminated_worker_releases_the_jobs_that_it_has_not_begun(
     dsn: str, tmp_path: Path

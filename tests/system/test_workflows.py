@@ -202,6 +202,7 @@ async def check(connection: "asyncpg.Connection[asyncpg.Record]", runs: int) -> 
     assert seen == expected(runs)
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(150)
 async def test_under_kills_each_step_runs_exactly_once(dsn: str) -> None:
     await prove(dsn, runs=20, count=3, concurrency=4, kill_seconds=0.7, server_at={2, 6})
