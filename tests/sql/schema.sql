@@ -95,7 +95,6 @@ CREATE TYPE queen.popped AS (
 CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(ordinal integer, group_id bigint, settled bigint, refused int8multirange, is_over boolean, has_more boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -110,7 +109,6 @@ CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multira
 CREATE FUNCTION queen.ack_keeping(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[], p_ordinals integer[], p_result_partitions bigint[], p_result_offsets bigint[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) RETURNS TABLE(ordinal integer, group_id bigint, settled bigint, refused int8multirange, is_over boolean, has_more boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -125,7 +123,6 @@ CREATE FUNCTION queen.ack_keeping(p_ids bigint[], p_tokens uuid[], p_offsets int
 CREATE FUNCTION queen.advance(p_workflows text[], p_steps text[], p_parts integer[], p_tokens uuid[], p_outcomes text[], p_results text[], p_errors text[], p_attempts integer[], p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_result_bodies bytea[], p_seconds double precision[]) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -169,7 +166,6 @@ CREATE FUNCTION queen.allowance(p_recent bigint[], p_max integer, p_ms integer, 
 CREATE FUNCTION queen.append(p_ids bigint[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -194,7 +190,6 @@ CREATE FUNCTION queen.archive_batch(p_name text, p_batch bigint, p_token bigint,
 CREATE FUNCTION queen.are_settled(p_groups text[], p_partition_ids bigint[], p_offsets bigint[], p_transaction_ids text[]) RETURNS TABLE(ordinal integer, is_settled boolean)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -482,7 +477,6 @@ CREATE FUNCTION queen.by_readiness(p_group_ids bigint[], p_ready_since timestamp
 CREATE FUNCTION queen.cancel(p_queue_id bigint, p_transaction_id text, p_group text, p_scheduled_id bigint, p_partition_id bigint, p_offset bigint, p_seconds double precision) RETURNS TABLE(status text, group_id bigint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -601,7 +595,6 @@ CREATE FUNCTION queen.count_of(p_offsets int8multirange) RETURNS bigint
 CREATE FUNCTION queen.count_purge(p_queue text, p_partition text, p_completed boolean, p_before timestamp with time zone, p_most integer) RETURNS TABLE(messages bigint, is_complete boolean)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -670,7 +663,6 @@ CREATE FUNCTION queen.default_options() RETURNS jsonb
 CREATE FUNCTION queen.defer(p_ids bigint[], p_tokens uuid[], p_seconds double precision) RETURNS TABLE(ordinal integer, group_id bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -838,7 +830,6 @@ CREATE FUNCTION queen.enqueue_step(p_run queen.workflows, p_step queen.workflow_
 CREATE FUNCTION queen.erase(p_limit integer) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -880,7 +871,6 @@ CREATE FUNCTION queen.erase_places(p_partition_ids bigint[], p_group_id bigint) 
 CREATE FUNCTION queen.evict(p_epoch bigint, p_queue_id bigint, p_limit integer, p_messages integer) RETURNS TABLE(partitions integer, messages bigint, group_ids bigint[], counts bigint[], is_kept boolean, is_over boolean, lag_seconds double precision)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -913,7 +903,6 @@ CREATE FUNCTION queen.expired_of(p_delivery queen.deliveries, p_now timestamp wi
 CREATE FUNCTION queen.extend(p_ids bigint[], p_tokens uuid[], p_seconds double precision[]) RETURNS TABLE(ordinal integer, until timestamp with time zone, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -956,7 +945,6 @@ CREATE FUNCTION queen.fail_step(p_id text, p_step text, p_part integer, p_token 
 CREATE FUNCTION queen.fill(p_group_id bigint, p_limit integer) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -971,7 +959,6 @@ CREATE FUNCTION queen.fill(p_group_id bigint, p_limit integer) RETURNS boolean
 CREATE FUNCTION queen.find_deliveries(p_groups text[], p_delivery_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_transaction_ids text[], p_place_ids bigint[], p_place_offsets bigint[]) RETURNS TABLE(ordinal integer, id bigint, token uuid, partition_id bigint, "offset" bigint, is_settled boolean)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -995,7 +982,6 @@ CREATE FUNCTION queen.find_delivery(p_group text, p_delivery_id bigint, p_token 
 CREATE FUNCTION queen.find_message(p_partition_id bigint, p_transaction_id text, p_most integer) RETURNS TABLE("offset" bigint, scheduled_id bigint)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1020,7 +1006,6 @@ CREATE FUNCTION queen.find_named(p_delivery_ids bigint[], p_tokens uuid[], p_par
 CREATE FUNCTION queen.find_place(p_queue_id bigint, p_partition text, p_transaction_id text, p_most integer) RETURNS TABLE(partition_id bigint, "offset" bigint, scheduled_id bigint)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1035,7 +1020,6 @@ CREATE FUNCTION queen.find_place(p_queue_id bigint, p_partition text, p_transact
 CREATE FUNCTION queen.find_results(p_queue_ids bigint[], p_transaction_ids text[], p_partition_ids bigint[], p_offsets bigint[], p_group text) RETURNS TABLE(ordinal integer, partition_id bigint, "offset" bigint, status text, attempts integer, until timestamp with time zone, error text, dead_letter_id bigint, settled_at timestamp with time zone, result bytea, progress bytea)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1050,7 +1034,6 @@ CREATE FUNCTION queen.find_results(p_queue_ids bigint[], p_transaction_ids text[
 CREATE FUNCTION queen.fire(p_names text[], p_ticks timestamp with time zone[], p_lasts timestamp with time zone[], p_nexts timestamp with time zone[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1074,7 +1057,6 @@ CREATE FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) RETURNS
 CREATE FUNCTION queen.forget_audit(p_epoch bigint, p_seconds double precision, p_limit integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     AS $$ … $$;
 
 
@@ -1085,7 +1067,6 @@ CREATE FUNCTION queen.forget_audit(p_epoch bigint, p_seconds double precision, p
 CREATE FUNCTION queen.forget_counters(p_epoch bigint, p_seconds double precision, p_limit integer) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     AS $$ … $$;
 
 
@@ -1115,7 +1096,6 @@ CREATE FUNCTION queen.forget_keys(p_keys bytea[]) RETURNS void
 CREATE FUNCTION queen.forget_producers(p_epoch bigint, p_seconds double precision, p_after text, p_limit integer) RETURNS TABLE(looked integer, removed integer, last text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     AS $$ … $$;
 
 
@@ -1126,7 +1106,6 @@ CREATE FUNCTION queen.forget_producers(p_epoch bigint, p_seconds double precisio
 CREATE FUNCTION queen.forget_removals(p_epoch bigint, p_seconds double precision, p_limit integer) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     AS $$ … $$;
 
 
@@ -1137,7 +1116,6 @@ CREATE FUNCTION queen.forget_removals(p_epoch bigint, p_seconds double precision
 CREATE FUNCTION queen.forget_results(p_epoch bigint, p_limit integer) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     AS $$ … $$;
 
 
@@ -1169,7 +1147,6 @@ CREATE FUNCTION queen.forget_staged(p_seconds double precision, p_limit integer)
 CREATE FUNCTION queen.forget_traces(p_epoch bigint, p_seconds double precision, p_limit integer) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     AS $$ … $$;
 
 
@@ -1208,7 +1185,6 @@ CREATE FUNCTION queen.give_back(p_ids bigint[], p_tokens uuid[], p_seconds doubl
 CREATE FUNCTION queen.give_up(p_partition_id bigint, p_offset bigint, p_group text, p_error text) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1223,7 +1199,6 @@ CREATE FUNCTION queen.give_up(p_partition_id bigint, p_offset bigint, p_group te
 CREATE FUNCTION queen.group_figures(p_group_id bigint, p_most integer) RETURNS TABLE(lag bigint, oldest_at timestamp with time zone, held bigint, waiting bigint)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1388,7 +1363,6 @@ CREATE FUNCTION queen.lag_of(p_group_id bigint, p_levels integer[], p_most integ
 CREATE FUNCTION queen.last_pop_at(p_group_id bigint) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
@@ -1503,9 +1477,6 @@ CREATE FUNCTION queen.mark_rollup(p_planned_at timestamp with time zone, p_xid x
 
 CREATE FUNCTION queen.mean_bytes(p_queue_id bigint) RETURNS double precision
     LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
     AS $$ … $$;
 
 
@@ -1543,7 +1514,6 @@ CREATE FUNCTION queen.move_up(p_partition_id bigint, p_end bigint) RETURNS void
 CREATE FUNCTION queen.nack(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[]) RETURNS TABLE(ordinal integer, group_id bigint, due_at timestamp with time zone, due_seconds double precision, is_dead boolean, is_over boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1558,7 +1528,6 @@ CREATE FUNCTION queen.nack(p_ids bigint[], p_tokens uuid[], p_partition_ids bigi
 CREATE FUNCTION queen.nack_keeping(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[], p_ordinals integer[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) RETURNS TABLE(ordinal integer, group_id bigint, due_at timestamp with time zone, due_seconds double precision, is_dead boolean, is_over boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1660,11 +1629,6 @@ CREATE FUNCTION queen.partition_ids(p_queues text[], p_partitions text[], p_leve
 
 CREATE FUNCTION queen.partition_states(p_queue_id bigint, p_levels integer[], p_most integer, p_now timestamp with time zone) RETURNS TABLE(ready bigint, leased bigint, idle bigint)
     LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET enable_bitmapscan TO 'off'
     AS $$ … $$;
 
 
@@ -1744,7 +1708,6 @@ CREATE FUNCTION queen.plan_rollup(p_since timestamp with time zone) RETURNS TABL
 CREATE FUNCTION queen.pop(p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer) RETURNS SETOF queen.popped
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1777,7 +1740,6 @@ CREATE FUNCTION queen.promote(p_queue_id bigint, p_limit integer, OUT promoted b
 CREATE FUNCTION queen.promote_due(p_epoch bigint, p_after bigint, p_limit integer) RETURNS TABLE(queue_id bigint, messages bigint, lag_seconds double precision)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1815,7 +1777,6 @@ CREATE FUNCTION queen.pulse(p_id text, p_host text, p_pid integer, p_version tex
 CREATE FUNCTION queen.purge(p_queue text, p_partition text, p_completed boolean, p_before timestamp with time zone, p_after bigint, p_limit integer) RETURNS TABLE(partition_id bigint, messages bigint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1839,7 +1800,6 @@ CREATE FUNCTION queen.purge_end(p_partition_id bigint, p_queue_id bigint, p_comp
 CREATE FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea DEFAULT NULL::bytea, p_key_entries integer[] DEFAULT NULL::integer[], p_key_places integer[] DEFAULT NULL::integer[], p_key_counts integer[] DEFAULT NULL::integer[], p_producers text[] DEFAULT NULL::text[], p_sequences bigint[] DEFAULT NULL::bigint[], p_scheduled_partition_ids bigint[] DEFAULT NULL::bigint[], p_scheduled_delays double precision[] DEFAULT NULL::double precision[], p_scheduled_dues timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_scheduled_payloads bytea[] DEFAULT NULL::bytea[], p_scheduled_extras bytea[] DEFAULT NULL::bytea[], p_scheduled_ttls double precision[] DEFAULT NULL::double precision[], p_max_delay double precision DEFAULT NULL::double precision) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1863,7 +1823,6 @@ CREATE FUNCTION queen.push_keys(p_keys bytea, p_key_entries integer[], p_key_pla
 CREATE FUNCTION queen.queue_figures(p_queue_id bigint, p_most integer) RETURNS TABLE(partitions bigint, groups bigint, pending bigint, oldest_at timestamp with time zone, held bigint, waiting bigint, scheduled bigint, dead_letters bigint)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1887,7 +1846,6 @@ CREATE FUNCTION queen.queue_of(p_group_id bigint) RETURNS bigint
 CREATE FUNCTION queen.queue_rates(p_queue_id bigint, p_seconds double precision) RETURNS TABLE(pushed_per_second double precision, popped_per_second double precision)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
@@ -1908,7 +1866,6 @@ CREATE FUNCTION queen.rate_opens_at(p_recent bigint[], p_max integer, p_ms integ
 CREATE FUNCTION queen.ready_groups(p_group_ids bigint[]) RETURNS TABLE(group_id bigint)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1932,7 +1889,6 @@ CREATE FUNCTION queen.recent_of(p_recent bigint[], p_partition_id bigint, p_grou
 CREATE FUNCTION queen.record_outcomes(p_producers text[], p_sequences bigint[], p_digests bytea[], p_outcomes bytea[], p_base_producers integer[], p_base_entries integer[], p_kinds text[], p_ordinals integer[], p_offsets bigint[]) RETURNS SETOF text
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1956,7 +1912,6 @@ CREATE FUNCTION queen.record_producers(p_producers text[], p_sequences bigint[],
 CREATE FUNCTION queen.redact(p_partition_id bigint, p_offset bigint, p_base_offset bigint, p_count integer, p_extra bytea, p_before_body bytea, p_before_ends bytea, p_before_extras bytea, p_after_body bytea, p_after_ends bytea, p_after_extras bytea, p_by text) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1971,7 +1926,6 @@ CREATE FUNCTION queen.redact(p_partition_id bigint, p_offset bigint, p_base_offs
 CREATE FUNCTION queen.redrive(p_ids bigint[]) RETURNS TABLE(id bigint, group_id bigint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1986,7 +1940,6 @@ CREATE FUNCTION queen.redrive(p_ids bigint[]) RETURNS TABLE(id bigint, group_id 
 CREATE FUNCTION queen.redrive_to(p_ids bigint[], p_payloads bytea[], p_extras bytea[], p_partition_id bigint) RETURNS SETOF bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2035,7 +1988,6 @@ CREATE FUNCTION queen.refuse_batch(p_sequence bigint, p_ids bigint[], p_errors t
 CREATE FUNCTION queen.release(p_ids bigint[], p_tokens uuid[]) RETURNS TABLE(ordinal integer, group_id bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2050,7 +2002,6 @@ CREATE FUNCTION queen.release(p_ids bigint[], p_tokens uuid[]) RETURNS TABLE(ord
 CREATE FUNCTION queen.remove_partitions(p_epoch bigint, p_queue_id bigint, p_seconds double precision, p_after_at timestamp with time zone, p_after_id bigint, p_limit integer) RETURNS TABLE(removed integer, after_at timestamp with time zone, after_id bigint, is_over boolean, lag_seconds double precision)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2113,7 +2064,6 @@ CREATE FUNCTION queen.reset_steps(p_id text, p_names text[]) RETURNS void
 CREATE FUNCTION queen.retain(p_epoch bigint, p_queue_id bigint, p_kind text, p_limit integer, p_again double precision) RETURNS TABLE(partitions integer, messages bigint, is_over boolean, lag_seconds double precision)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2128,7 +2078,6 @@ CREATE FUNCTION queen.retain(p_epoch bigint, p_queue_id bigint, p_kind text, p_l
 CREATE FUNCTION queen.retry(p_partition_id bigint, p_offset bigint, p_group text) RETURNS TABLE(group_id bigint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2172,7 +2121,6 @@ CREATE FUNCTION queen.runs_of(p_group_id bigint, p_claim queen.claim) RETURNS SE
 CREATE FUNCTION queen.sample(p_after bigint, p_limit integer, p_most integer) RETURNS TABLE(queue_id bigint, group_id bigint, queue text, "group" text, paused boolean, depth bigint, oldest_age_seconds double precision, deliveries bigint, dead_letters bigint, scheduled bigint, bytes bigint, ready_partitions bigint, leased_partitions bigint, idle_partitions bigint, is_exact boolean)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2205,7 +2153,6 @@ CREATE FUNCTION queen.see_to_workflow(p_id text, p_limit integer, p_now timestam
 CREATE FUNCTION queen.seek(p_queue text, p_group text, p_partition text, p_at timestamp with time zone, p_offset bigint, p_after bigint, p_limit integer) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2294,7 +2241,6 @@ CREATE FUNCTION queen.settled_to(p_partition_id bigint, p_queue_id bigint, p_end
 CREATE FUNCTION queen.shorten(p_ids bigint[], p_tokens uuid[], p_ends bigint[]) RETURNS TABLE(ordinal integer, group_id bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2403,7 +2349,6 @@ CREATE FUNCTION queen.stored_in(p_queue_id bigint, p_most integer) RETURNS TABLE
 CREATE FUNCTION queen.subscribe(p_queue text, p_group text, p_mode text, p_from timestamp with time zone) RETURNS TABLE(queue_id bigint, group_id bigint, is_filled boolean)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2448,7 +2393,6 @@ CREATE FUNCTION queen.take_duties(p_holder bigint, p_names text[], p_seconds dou
 CREATE FUNCTION queen.transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2463,7 +2407,6 @@ CREATE FUNCTION queen.transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_of
 CREATE FUNCTION queen.transact_keeping(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2524,7 +2467,6 @@ CREATE FUNCTION queen.wants_more(p_left integer[], p_lanes_left integer[]) RETUR
 CREATE FUNCTION queen.warm() RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2539,7 +2481,6 @@ CREATE FUNCTION queen.warm() RETURNS void
 CREATE FUNCTION queen.work_figures(p_queue_id bigint, p_group text, p_most integer) RETURNS TABLE(waiting bigint, active bigint, delayed bigint, stalled bigint, dead bigint)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'

@@ -8,10 +8,7 @@ create or replace function queen.queue_figures (p_queue_id bigint, p_most intege
   language plpgsql
   stable
   set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set enable_bitmapscan = off
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
   set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_variable
@@ -64,10 +61,7 @@ create or replace function queen.group_figures (p_group_id bigint, p_most intege
   language plpgsql
   stable
   set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set enable_bitmapscan = off
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
   set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_variable

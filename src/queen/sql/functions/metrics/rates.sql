@@ -5,7 +5,6 @@ create or replace function queen.queue_rates (p_queue_id bigint, p_seconds doubl
   language plpgsql
   stable
   set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
   set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_variable
@@ -30,7 +29,6 @@ create or replace function queen.last_pop_at (p_group_id bigint)
   language plpgsql
   stable
   set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
   set plan_cache_mode = force_generic_plan
 as $$
 begin

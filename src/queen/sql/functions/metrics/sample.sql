@@ -13,10 +13,7 @@ create or replace function queen.sample (p_after bigint, p_limit integer, p_most
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set enable_bitmapscan = off
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -221,11 +218,6 @@ create or replace function queen.partition_states (
   returns table (ready bigint, leased bigint, idle bigint)
   language plpgsql
   stable
-  set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -282,9 +274,6 @@ create or replace function queen.mean_bytes (p_queue_id bigint)
   returns double precision
   language plpgsql
   stable
-  set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
-  set enable_bitmapscan = off
 as $$
 begin
   return coalesce(sum(octet_length(s.body))::double precision / sum(s.message_count), 0)

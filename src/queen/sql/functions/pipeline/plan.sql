@@ -15,8 +15,7 @@ create or replace function queen.plan_batch (
   language plpgsql
   stable
   set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
-  set enable_bitmapscan = off
+  set enable_seqscan = off set enable_bitmapscan = off
 as $$
 declare
   v_row      record;

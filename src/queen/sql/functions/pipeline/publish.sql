@@ -17,9 +17,7 @@ create or replace function queen.publish (
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
+  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   v_version  bigint;

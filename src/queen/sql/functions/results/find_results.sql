@@ -17,10 +17,7 @@ create or replace function queen.find_results (
   language plpgsql
   stable
   set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set enable_bitmapscan = off
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
   set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
@@ -136,10 +133,7 @@ create or replace function queen.find_place (
   language plpgsql
   stable
   set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set enable_bitmapscan = off
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
   set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column

@@ -18,10 +18,7 @@ create or replace function queen.ack (
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set enable_bitmapscan = off
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
   set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column

@@ -66,7 +66,6 @@ create or replace function queen.forget_producers (
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
 as $$
 declare
   v_cut timestamptz := queen.now() - make_interval(secs => p_seconds);
@@ -110,7 +109,6 @@ create or replace function queen.forget_traces (p_epoch bigint, p_seconds double
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
 as $$
 declare
   v_cut   timestamptz := queen.now() - make_interval(secs => p_seconds);
@@ -139,7 +137,6 @@ create or replace function queen.forget_removals (p_epoch bigint, p_seconds doub
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
 as $$
 declare
   v_cut timestamptz := queen.now() - make_interval(secs => p_seconds);
@@ -172,7 +169,6 @@ create or replace function queen.forget_counters (p_epoch bigint, p_seconds doub
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
 as $$
 declare
   v_cut      timestamptz := queen.now() - make_interval(secs => p_seconds);

@@ -10,7 +10,6 @@ create or replace function queen.forget_audit (p_epoch bigint, p_seconds double 
   volatile
   security definer
   set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
 as $$
 declare
   v_start   record;

@@ -5,7 +5,6 @@ create or replace function queen.forget_results (p_epoch bigint, p_limit integer
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
 as $$
 declare
   v_now     timestamptz := queen.now();
