@@ -1831,6 +1831,15 @@ CREATE FUNCTION queen.queue_figures(p_queue_id bigint, p_most integer) RETURNS T
 
 
 --
+-- Name: queue_named(text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.queue_named(p_queue text) RETURNS queen.queues
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: queue_of(bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -5720,6 +5729,13 @@ REVOKE ALL ON FUNCTION queen.push_keys(p_keys bytea, p_key_entries integer[], p_
 --
 
 REVOKE ALL ON FUNCTION queen.queue_figures(p_queue_id bigint, p_most integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION queue_named(p_queue text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.queue_named(p_queue text) FROM PUBLIC;
 
 
 --

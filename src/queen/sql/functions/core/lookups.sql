@@ -31,3 +31,20 @@ begin
   return (select g.queue_id from queen.groups g where g.id = p_group_id);
 end
 $$;
+
+-- The queue with this name. Raises QN001.
+create or replace function queen.queue_named (p_queue text)
+  returns queen.queues
+  language plpgsql
+  stable
+as $$
+declare
+  v_queue queen.queues;
+begin
+  select q.* into v_queue from queen.queues q where q.name = p_queue and q.deleted_at is null;
+  if not found then
+    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
+  end if;
+  return v_queue;
+end
+$$;

@@ -7,12 +7,8 @@ create or replace function queen.hold (p_queue text, p_name text, p_xid xid8)
   set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_queue_id bigint;
+  v_queue_id bigint := (queen.queue_named(p_queue)).id;
 begin
-  select q.id into v_queue_id from queen.queues q where q.name = p_queue and q.deleted_at is null;
-  if not found then
-    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
-  end if;
   perform 1 from queen.duties d where d.name = 'retention' for no key update;
   insert into queen.holds as h (queue_id, name, xid, held_at)
   values (v_queue_id, p_name, p_xid, queen.now())
@@ -28,12 +24,8 @@ create or replace function queen.unhold (p_queue text, p_name text)
   set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_queue_id bigint;
+  v_queue_id bigint := (queen.queue_named(p_queue)).id;
 begin
-  select q.id into v_queue_id from queen.queues q where q.name = p_queue and q.deleted_at is null;
-  if not found then
-    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
-  end if;
   delete from queen.holds h where h.queue_id = v_queue_id and h.name = p_name;
   return found;
 end

@@ -10,12 +10,8 @@ create or replace function queen.open_archive (p_name text, p_queue text, p_form
 as $$
 #variable_conflict use_column
 declare
-  v_queue_id bigint;
+  v_queue_id bigint := (queen.queue_named(p_queue)).id;
 begin
-  select q.id into v_queue_id from queen.queues q where q.name = p_queue and q.deleted_at is null;
-  if not found then
-    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
-  end if;
   insert into queen.archives (name, queue_id, format, location, created_at)
   values (p_name, v_queue_id, p_format, p_location, queen.now())
   on conflict (name) do nothing;

@@ -110,13 +110,9 @@ create or replace function queen.configure_partition (p_queue text, p_partition 
   set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_queue_id bigint;
+  v_queue_id bigint := (queen.queue_named(p_queue)).id;
   v_ids      bigint[];
 begin
-  select q.id into v_queue_id from queen.queues q where q.name = p_queue and q.deleted_at is null;
-  if not found then
-    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
-  end if;
   perform pg_advisory_xact_lock(hashtextextended('queen.queue', v_queue_id));
   select array_agg(l.id) into v_ids
   from (

@@ -22,7 +22,7 @@ create or replace function queen.purge (
 as $$
 #variable_conflict use_column
 declare
-  v_queue queen.queues;
+  v_queue queen.queues := queen.queue_named(p_queue);
   v_ids   bigint[];
   v_id    bigint;
   v_end   bigint;
@@ -30,10 +30,6 @@ declare
   v_cut   record;
   v_room  integer := 2000;
 begin
-  select q.* into v_queue from queen.queues q where q.name = p_queue and q.deleted_at is null;
-  if not found then
-    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
-  end if;
   select array_agg(l.id) into v_ids
   from (
     select p.id
@@ -130,14 +126,10 @@ create or replace function queen.count_purge (
 as $$
 #variable_conflict use_variable
 declare
-  v_queue_id  bigint;
+  v_queue_id  bigint := (queen.queue_named(p_queue)).id;
   v_ids       bigint[];
   v_scheduled bigint := 0;
 begin
-  select q.id into v_queue_id from queen.queues q where q.name = p_queue and q.deleted_at is null;
-  if not found then
-    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
-  end if;
   if p_partition is null then
     v_ids := array(
       select p.id from queen.partitions p where p.queue_id = v_queue_id order by p.id limit p_most + 1

@@ -23,17 +23,13 @@ create or replace function queen.seek (
 as $$
 declare
   v_group    queen.groups;
-  v_queue    queen.queues;
+  v_queue    queen.queues := queen.queue_named(p_queue);
   v_ids      bigint[];
   v_claimeds bigint[];
   v_nexts    bigint[];
   v_newest   timestamptz[];
   v_now      timestamptz;
 begin
-  select q.* into v_queue from queen.queues q where q.name = p_queue and q.deleted_at is null;
-  if not found then
-    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
-  end if;
   select g.* into v_group
   from queen.groups g
   where g.queue_id = v_queue.id and g.name = p_group and g.deleted_at is null;
