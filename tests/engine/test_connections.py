@@ -78,11 +78,10 @@ async def test_connections_of_a_server_are_warmed_before_use(dsn: str) -> None:
     settings = Settings(app_name="warm")
     async with await Engine.open(dsn, settings=settings, connections=4, is_warmed=True) as engine:
         await push(engine, "orders", *range(10))
-        database = engine.store.database
 
         async def have_grown() -> bool:
-            # Many more calls than connections.
-            await asyncio.gather(*(database.fetch("ack", [], [], [], None) for _ in range(50)))
+            # Many more at once than there are connections.
+            await asyncio.gather(*(engine.store.messages.ack([]) for _ in range(50)))
             return await connections(dsn, "warm") == 4
 
         await until(have_grown)

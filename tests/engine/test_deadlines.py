@@ -73,20 +73,16 @@ async def test_all_statements_of_the_hot_verbs_have_the_short_deadline(engine: E
 
     await use_the_hot_verbs(engine)
 
-    assert {"push", "pop", "ack", "subscribe", "ack_keeping", "transact_keeping"} <= sent
+    assert {"push", "pop", "ack", "subscribe", "transact"} <= sent
     assert sent - sql.HOT - BACKGROUND == set()
 
 
-def test_all_statements_on_messages_and_their_variants_have_the_short_deadline() -> None:
-    twins = {name for name in sql.CALLS if name.removesuffix("_keeping") in sql.HOT}
-
-    assert {"ack_keeping", "nack_keeping", "transact_keeping"} <= twins
-    assert twins - sql.HOT == set()
-    assert {"advance", "fire", "subscribe", "fill", *sql.BATCHED} <= sql.HOT
+def test_all_statements_on_messages_are_marked() -> None:
+    assert {"transact", "transact_once", "fire", "subscribe", "fill", *sql.BATCHED} <= sql.HOT
 
 
 def test_a_hot_call_times_out_long_before_any_other() -> None:
     how = Connecting()
 
     assert {how.deadline_seconds(call) for call in sql.HOT} == {how.silence_seconds}
-    assert how.deadline_seconds("ack_keeping") < how.deadline_seconds("server_state")
+    assert how.deadline_seconds("ack") < how.deadline_seconds("server_state")

@@ -151,17 +151,15 @@ def transact(
     nacked: Sequence[Lease] = (),
     required: Sequence[Lease] = (),
     pushed: Sequence[int] = (),
+    offset: int = 0,
 ) -> Call:
-    return record(
-        _MESSAGES.transact(_acks(acked, None), _nacks(nacked, 0, "failed"), required, _push(pushed))
-    )
+    settlements = [*_nacks(acked, offset, "completed"), *_nacks(nacked, offset, "failed")]
+    return record(_MESSAGES.transact(settlements, required, _push(pushed)))
 
 
 def advance(steps: Sequence[Advance], acked: Sequence[Lease]) -> Call:
-    """Advance steps of workflows, with acks of the first messages of deliveries."""
-    return record(
-        _MESSAGES.transact([], _nacks(acked, 0, "completed"), [], _push([]), advances=steps)
-    )
+    """Steps of workflows, with acks of the first messages of deliveries."""
+    return record(_MESSAGES.transact(_nacks(acked, 0, "completed"), [], _push([]), advances=steps))
 
 
 def partition_ids(queue: str, *partitions: str) -> Call:

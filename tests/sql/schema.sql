@@ -89,38 +89,10 @@ CREATE TYPE queen.popped AS (
 
 
 --
--- Name: ack(bigint[], uuid[], int8multirange[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: ack(bigint[], uuid[], int8multirange[], bigint[], integer[], bigint[], text[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(ordinal integer, group_id bigint, settled bigint, refused int8multirange, is_over boolean, has_more boolean, code text)
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    AS $$ … $$;
-
-
---
--- Name: ack_keeping(bigint[], uuid[], int8multirange[], bigint[], integer[], bigint[], bigint[], text[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
---
-
-CREATE FUNCTION queen.ack_keeping(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[], p_ordinals integer[], p_result_partitions bigint[], p_result_offsets bigint[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) RETURNS TABLE(ordinal integer, group_id bigint, settled bigint, refused int8multirange, is_over boolean, has_more boolean, code text)
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    AS $$ … $$;
-
-
---
--- Name: advance(text[], text[], integer[], uuid[], text[], text[], text[], integer[], bigint[], uuid[], int8multirange[], bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], bigint[], uuid[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision, integer[], text[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
---
-
-CREATE FUNCTION queen.advance(p_workflows text[], p_steps text[], p_parts integer[], p_tokens uuid[], p_outcomes text[], p_results text[], p_errors text[], p_attempts integer[], p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_result_bodies bytea[], p_seconds double precision[]) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
+CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[] DEFAULT NULL::bigint[], p_result_ordinals integer[] DEFAULT NULL::integer[], p_result_offsets bigint[] DEFAULT NULL::bigint[], p_transaction_ids text[] DEFAULT NULL::text[], p_results bytea[] DEFAULT NULL::bytea[], p_seconds double precision[] DEFAULT NULL::double precision[]) RETURNS TABLE(ordinal integer, group_id bigint, settled bigint, refused int8multirange, is_over boolean, has_more boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_hashjoin TO 'off'
@@ -540,10 +512,10 @@ CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level
 
 
 --
--- Name: complete(bigint[], uuid[], bigint[], bigint[], text[]); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: complete(bigint[], uuid[], bigint[], bigint[], text[], text[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.complete(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[]) RETURNS TABLE(ordinal integer, group_id bigint, due_at timestamp with time zone, due_seconds double precision, is_dead boolean, is_over boolean, code text)
+CREATE FUNCTION queen.complete(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) RETURNS TABLE(ordinal integer, group_id bigint, due_at timestamp with time zone, due_seconds double precision, is_dead boolean, is_over boolean, code text)
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -1289,10 +1261,10 @@ CREATE FUNCTION queen.join_extras(p_extras bytea[]) RETURNS bytea
 
 
 --
--- Name: keep(bigint[], text[], bigint[], bigint[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: keep(bigint[], bigint[], text[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.keep(p_queue_ids bigint[], p_transaction_ids text[], p_partition_ids bigint[], p_offsets bigint[], p_results bytea[], p_seconds double precision[]) RETURNS void
+CREATE FUNCTION queen.keep(p_partition_ids bigint[], p_offsets bigint[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) RETURNS void
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -1372,16 +1344,6 @@ CREATE FUNCTION queen.last_pop_at(p_group_id bigint) RETURNS timestamp with time
 --
 
 CREATE FUNCTION queen.last_request(p_producer_id text, p_scope text) RETURNS TABLE(sequence bigint, digest bytea, outcome bytea, bases bigint[], stale integer[])
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$ … $$;
-
-
---
--- Name: last_sequence(text); Type: FUNCTION; Schema: queen; Owner: -
---
-
-CREATE FUNCTION queen.last_sequence(p_producer_id text) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -1508,24 +1470,10 @@ CREATE FUNCTION queen.move_up(p_partition_id bigint, p_end bigint) RETURNS void
 
 
 --
--- Name: nack(bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: nack(bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], text[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.nack(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[]) RETURNS TABLE(ordinal integer, group_id bigint, due_at timestamp with time zone, due_seconds double precision, is_dead boolean, is_over boolean, code text)
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    AS $$ … $$;
-
-
---
--- Name: nack_keeping(bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], integer[], text[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
---
-
-CREATE FUNCTION queen.nack_keeping(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[], p_ordinals integer[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) RETURNS TABLE(ordinal integer, group_id bigint, due_at timestamp with time zone, due_seconds double precision, is_dead boolean, is_over boolean, code text)
+CREATE FUNCTION queen.nack(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[], p_transaction_ids text[] DEFAULT NULL::text[], p_results bytea[] DEFAULT NULL::bytea[], p_seconds double precision[] DEFAULT NULL::double precision[]) RETURNS TABLE(ordinal integer, group_id bigint, due_at timestamp with time zone, due_seconds double precision, is_dead boolean, is_over boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_hashjoin TO 'off'
@@ -1835,15 +1783,6 @@ CREATE FUNCTION queen.queue_figures(p_queue_id bigint, p_most integer) RETURNS T
 --
 
 CREATE FUNCTION queen.queue_named(p_queue text) RETURNS queen.queues
-    LANGUAGE plpgsql STABLE
-    AS $$ … $$;
-
-
---
--- Name: queue_of(bigint); Type: FUNCTION; Schema: queen; Owner: -
---
-
-CREATE FUNCTION queen.queue_of(p_group_id bigint) RETURNS bigint
     LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
@@ -2396,24 +2335,10 @@ CREATE FUNCTION queen.take_duties(p_holder bigint, p_names text[], p_seconds dou
 
 
 --
--- Name: transact(bigint[], uuid[], int8multirange[], bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], bigint[], uuid[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: transact(bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], bigint[], uuid[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision, text[], bytea[], double precision[], text[], text[], integer[], uuid[], text[], text[], text[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    AS $$ … $$;
-
-
---
--- Name: transact_keeping(bigint[], uuid[], int8multirange[], bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], bigint[], uuid[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision, integer[], text[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
---
-
-CREATE FUNCTION queen.transact_keeping(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
+CREATE FUNCTION queen.transact(p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_transaction_ids text[], p_results bytea[], p_seconds double precision[], p_workflows text[], p_steps text[], p_parts integer[], p_step_tokens uuid[], p_outcomes text[], p_step_results text[], p_step_errors text[], p_step_attempts integer[]) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_hashjoin TO 'off'
@@ -4689,24 +4614,10 @@ ALTER INDEX queen.dedup_key ATTACH PARTITION queen.dedup_9_key_idx;
 
 
 --
--- Name: FUNCTION ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[]); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[], p_result_ordinals integer[], p_result_offsets bigint[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[]) FROM PUBLIC;
-
-
---
--- Name: FUNCTION ack_keeping(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[], p_ordinals integer[], p_result_partitions bigint[], p_result_offsets bigint[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]); Type: ACL; Schema: queen; Owner: -
---
-
-REVOKE ALL ON FUNCTION queen.ack_keeping(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[], p_ordinals integer[], p_result_partitions bigint[], p_result_offsets bigint[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) FROM PUBLIC;
-
-
---
--- Name: FUNCTION advance(p_workflows text[], p_steps text[], p_parts integer[], p_tokens uuid[], p_outcomes text[], p_results text[], p_errors text[], p_attempts integer[], p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_result_bodies bytea[], p_seconds double precision[]); Type: ACL; Schema: queen; Owner: -
---
-
-REVOKE ALL ON FUNCTION queen.advance(p_workflows text[], p_steps text[], p_parts integer[], p_tokens uuid[], p_outcomes text[], p_results text[], p_errors text[], p_attempts integer[], p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_result_bodies bytea[], p_seconds double precision[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[], p_result_ordinals integer[], p_result_offsets bigint[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) FROM PUBLIC;
 
 
 --
@@ -4864,10 +4775,10 @@ REVOKE ALL ON FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, 
 
 
 --
--- Name: FUNCTION complete(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[]); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION complete(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.complete(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.complete(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) FROM PUBLIC;
 
 
 --
@@ -5375,10 +5286,10 @@ REVOKE ALL ON FUNCTION queen.join_extras(p_extras bytea[]) FROM PUBLIC;
 
 
 --
--- Name: FUNCTION keep(p_queue_ids bigint[], p_transaction_ids text[], p_partition_ids bigint[], p_offsets bigint[], p_results bytea[], p_seconds double precision[]); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION keep(p_partition_ids bigint[], p_offsets bigint[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.keep(p_queue_ids bigint[], p_transaction_ids text[], p_partition_ids bigint[], p_offsets bigint[], p_results bytea[], p_seconds double precision[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.keep(p_partition_ids bigint[], p_offsets bigint[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) FROM PUBLIC;
 
 
 --
@@ -5421,13 +5332,6 @@ REVOKE ALL ON FUNCTION queen.last_pop_at(p_group_id bigint) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.last_request(p_producer_id text, p_scope text) FROM PUBLIC;
-
-
---
--- Name: FUNCTION last_sequence(p_producer_id text); Type: ACL; Schema: queen; Owner: -
---
-
-REVOKE ALL ON FUNCTION queen.last_sequence(p_producer_id text) FROM PUBLIC;
 
 
 --
@@ -5522,17 +5426,10 @@ REVOKE ALL ON FUNCTION queen.move_up(p_partition_id bigint, p_end bigint) FROM P
 
 
 --
--- Name: FUNCTION nack(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[]); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION nack(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.nack(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[]) FROM PUBLIC;
-
-
---
--- Name: FUNCTION nack_keeping(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[], p_ordinals integer[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]); Type: ACL; Schema: queen; Owner: -
---
-
-REVOKE ALL ON FUNCTION queen.nack_keeping(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[], p_ordinals integer[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.nack(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) FROM PUBLIC;
 
 
 --
@@ -5736,13 +5633,6 @@ REVOKE ALL ON FUNCTION queen.queue_figures(p_queue_id bigint, p_most integer) FR
 --
 
 REVOKE ALL ON FUNCTION queen.queue_named(p_queue text) FROM PUBLIC;
-
-
---
--- Name: FUNCTION queue_of(p_group_id bigint); Type: ACL; Schema: queen; Owner: -
---
-
-REVOKE ALL ON FUNCTION queen.queue_of(p_group_id bigint) FROM PUBLIC;
 
 
 --
@@ -6089,17 +5979,10 @@ REVOKE ALL ON FUNCTION queen.take_duties(p_holder bigint, p_names text[], p_seco
 
 
 --
--- Name: FUNCTION transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION transact(p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_transaction_ids text[], p_results bytea[], p_seconds double precision[], p_workflows text[], p_steps text[], p_parts integer[], p_step_tokens uuid[], p_outcomes text[], p_step_results text[], p_step_errors text[], p_step_attempts integer[]); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) FROM PUBLIC;
-
-
---
--- Name: FUNCTION transact_keeping(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]); Type: ACL; Schema: queen; Owner: -
---
-
-REVOKE ALL ON FUNCTION queen.transact_keeping(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.transact(p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_transaction_ids text[], p_results bytea[], p_seconds double precision[], p_workflows text[], p_steps text[], p_parts integer[], p_step_tokens uuid[], p_outcomes text[], p_step_results text[], p_step_errors text[], p_step_attempts integer[]) FROM PUBLIC;
 
 
 --

@@ -206,7 +206,6 @@ def transact(*, acked: str, pushed: str) -> Verb:
     async def verb(scene: Scene, store: Store) -> None:
         lease = scene.leases[acked]
         answer = await store.messages.transact(
-            [],
             [_settlement(lease, "completed")],
             [(lease.delivery_id, lease.token)],
             segment([scene.partition_ids[pushed]]),

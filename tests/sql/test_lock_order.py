@@ -167,13 +167,13 @@ async def test_transactions_in_opposite_directions_do_not_deadlock(connect: Conn
     ids = await lanes(popper, "a", "b")
     await run(popper, push(*ids))
 
-    for _ in range(ROUNDS):
+    for offset in range(ROUNDS):
         lent = [await lend(popper, group_id, partition) for partition in ("a", "b")]
         answers = await asyncio.gather(
-            run(one, transact(acked=[lent[0]], pushed=[ids[1]])),
-            run(other, transact(acked=[lent[1]], pushed=[ids[0]])),
+            run(one, transact(acked=[lent[0]], pushed=[ids[1]], offset=offset)),
+            run(other, transact(acked=[lent[1]], pushed=[ids[0]], offset=offset)),
         )
-        assert [row["kind"] for rows in answers for row in rows] == ["stored", "stored"]
+        assert [row["kind"] for rows in answers for row in rows] == ["stored", "acked"] * 2
 
 
 def give_up(partition_id: int, offset: int) -> Call:

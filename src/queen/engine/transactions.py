@@ -133,7 +133,7 @@ class Transactions:
 
         async def send(push: rows.Push) -> list[rows.Record]:
             return await self._store.messages.transact(
-                [], call.settlements, call.leases, push, call.steps
+                call.settlements, call.leases, push, call.steps
             )
 
         async def retry(
@@ -221,14 +221,14 @@ class Transactions:
 
     def _judge(self, problems: Sequence[rows.Record]) -> None:
         for row in problems:
-            if row["kind"] in ("ack", "nack", "lease"):
+            if row["kind"] in ("nack", "lease"):
                 error = errors.of_sqlstate(row["code"]) or errors.LeaseLost
                 number: int = row["ordinal"] - 1
                 is_lease = row["kind"] == "lease"
                 what = "a required lease is over" if is_lease else "an ack was refused"
                 raise error(
                     f"{what}, so nothing of the transaction was applied",
-                    **({"failed": ("ack", number)} if row["kind"] == "nack" else {}),
+                    **({} if is_lease else {"failed": ("ack", number)}),
                 )
 
     def _judge_items(

@@ -145,7 +145,6 @@ class Sought(NamedTuple):
 
 
 Due = Literal["first", "last", "never"]
-_STEP_COLUMNS = len(Advance._fields)
 
 
 class Pop(msgspec.Struct, kw_only=True, frozen=True):
@@ -202,27 +201,19 @@ class Messages:
 
     async def ack(self, acks: Sequence[Ack]) -> list[Record]:
         partition_ids = [ack.partition_id for ack in acks]
+        kept = [(at, offset, *each) for at, ack in enumerate(acks, 1) for offset, each in ack.kept]
         return await self._database.fetch(
-            "ack", *_ack_columns(acks), partition_ids if any(partition_ids) else None
-        )
-
-    async def ack_keeping(self, acks: Sequence[Ack]) -> list[Record]:
-        """Acknowledge, and store results in the same transaction."""
-        return await self._database.fetch(
-            "ack_keeping",
-            *_ack_columns(acks),
-            [ack.partition_id for ack in acks],
-            [at for at, ack in enumerate(acks, 1) for _ in ack.kept],
-            [ack.partition_id for ack in acks for _ in ack.kept],
-            [offset for ack in acks for offset, _ in ack.kept],
-            *_kept_columns([kept for ack in acks for _, kept in ack.kept]),
+            "ack",
+            [ack.delivery_id for ack in acks],
+            [ack.token for ack in acks],
+            [ack.ranges and _multirange(ack.ranges) for ack in acks],
+            partition_ids if any(partition_ids) else None,
+            *_columns(kept, 5),
         )
 
     async def nack(self, settlements: Sequence[Settlement]) -> list[Record]:
-        if not any(each.kept for each in settlements):
-            return await self._database.fetch("nack", *_nack_columns(settlements))
         return await self._database.fetch(
-            "nack_keeping", *_nack_columns(settlements), *_results_of(settlements)
+            "nack", *_nack_columns(settlements), *_results_of(settlements)
         )
 
     async def extend(
@@ -244,32 +235,21 @@ class Messages:
 
     async def transact(
         self,
-        acks: Sequence[Ack],
         settlements: Sequence[Settlement],
         leases: Sequence[tuple[int, UUID]],
         push: Push,
         advances: Sequence[Advance] = (),
     ) -> list[Record]:
         columns = (
-            *_ack_columns(acks),
             *_nack_columns(settlements),
             *_pairs(leases),
             *push.columns(),
+            *_results_of(settlements),
+            *_columns(advances, len(Advance._fields)),
         )
-        has_results = any(each.kept for each in settlements)
-        if advances or (has_results and push.is_repeatable):
-            steps = [list(each) for each in zip(*advances, strict=True)] or [[]] * _STEP_COLUMNS
-            results = _results_of(settlements) if has_results else (None, None, None, None)
-            columns = (*steps, *columns, *results)
-            if push.is_repeatable:
-                columns = (*columns, *push.outcome_columns())
-                return await self._database.fetch("advance_once", *columns)
-            return await self._database.fetch("advance", *columns)
         if push.is_repeatable:
             return await self._database.fetch("transact_once", *columns, *push.outcome_columns())
-        if not has_results:
-            return await self._database.fetch("transact", *columns)
-        return await self._database.fetch("transact_keeping", *columns, *_results_of(settlements))
+        return await self._database.fetch("transact", *columns)
 
     async def last_request(self, producer_id: str, scope: str) -> Record | None:
         """The last request of a producer: sequence, digest, outcome, bases, stale."""
@@ -306,30 +286,19 @@ def _pairs(leases: Sequence[tuple[int, UUID]]) -> tuple[list[int], list[UUID]]:
     return [delivery_id for delivery_id, _ in leases], [token for _, token in leases]
 
 
-def _ack_columns(acks: Sequence[Ack]) -> tuple[object, ...]:
-    return (
-        [ack.delivery_id for ack in acks],
-        [ack.token for ack in acks],
-        [ack.ranges and _multirange(ack.ranges) for ack in acks],
-    )
-
-
 def _multirange(ranges: tuple[tuple[int, int], ...]) -> str:
     return "{" + ",".join(f"[{first},{end})" for first, end in ranges) + "}"
 
 
-def _results_of(settlements: Sequence[Settlement]) -> tuple[object, ...]:
-    """The results of settlements, each with the index of its settlement."""
-    ordinals = [at for at, each in enumerate(settlements, 1) if each.kept is not None]
-    return ordinals, *_kept_columns([each.kept for each in settlements if each.kept is not None])
+def _columns(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object] | None]:
+    """Rows as arrays; nulls if there are none."""
+    return [list(each) for each in zip(*rows, strict=True)] if rows else [None] * width
 
 
-def _kept_columns(kept: Sequence[Kept]) -> tuple[object, ...]:
-    return (
-        [each.transaction_id for each in kept],
-        [each.result for each in kept],
-        [each.seconds for each in kept],
-    )
+def _results_of(settlements: Sequence[Settlement]) -> list[list[object] | None]:
+    """The columns of results, with nulls for settlements without one."""
+    kept = [each.kept or (None, None, None) for each in settlements]
+    return _columns(kept if any(each.kept for each in settlements) else (), 3)
 
 
 def _nack_columns(settlements: Sequence[Settlement]) -> tuple[object, ...]:

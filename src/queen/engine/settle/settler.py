@@ -241,10 +241,7 @@ class Settler:
             )
             for unit in units
         ]
-        if any(unit.kept for unit in units):
-            settled = await self._store.messages.ack_keeping(acks)
-        else:
-            settled = await self._store.messages.ack(acks)
+        settled = await self._store.messages.ack(acks)
         for unit, row in zip(units, settled, strict=True):
             if row["code"] is None:
                 self._counters.count_settled(

@@ -41,11 +41,12 @@ cross join lateral (
 -- name: ack batched
 -- Settle messages; one row per request, in request order.
 select group_id, settled, refused, is_over, has_more, code
-from queen.ack($1, $2, $3::text[]::int8multirange[], $4) order by ordinal;
+from queen.ack($1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9) order by ordinal;
 
 -- name: nack batched
 -- Return or settle messages; one row per request, in request order.
-select group_id, due_at, due_seconds, is_dead, is_over, code from queen.nack($1, $2, $3, $4, $5, $6, $7) order by ordinal;
+select group_id, due_at, due_seconds, is_dead, is_over, code
+from queen.nack($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) order by ordinal;
 
 -- name: extend hot
 -- Extend leases; one row per request, in request order.
@@ -64,11 +65,11 @@ select group_id, code from queen.defer($1, $2, $3) order by ordinal;
 select group_id, code from queen.shorten($1, $2, $3) order by ordinal;
 
 -- name: transact hot
--- Acks, nacks and pushes, all or none; the rows of push, or the reasons for the rejection.
+-- Nacks, pushes and workflow steps, all or none; one row for each, or the reasons for the rejection.
 select kind, ordinal, "offset", created_at, xid, code
 from queen.transact(
-  $1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-  $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31
+  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+  $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39
 );
 
 -- name: transact_once hot
@@ -76,15 +77,15 @@ from queen.transact(
 with done as materialized (
   select kind, ordinal, "offset", created_at, xid, code
   from queen.transact(
-    $1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-    $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+    $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39
   )
 )
 select kind, ordinal, "offset", created_at, xid, code from done
 union all
 select kind, null, null, null, null, null
 from queen.record_outcomes(
-  $23, $24, $32, $33, $34, $35,
+  $20, $21, $40, $41, $42, $43,
   array(select kind from done), array(select ordinal from done), array(select "offset" from done)
 ) kind;
 

@@ -1,23 +1,5 @@
 -- Results, progress and cancellations of messages.
 
--- name: ack_keeping batched
--- Settle messages and store results; one row per request, in request order.
-select group_id, settled, refused, is_over, has_more, code
-from queen.ack_keeping($1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9, $10) order by ordinal;
-
--- name: nack_keeping batched
--- Return or settle messages and store results; one row per request, in request order.
-select group_id, due_at, due_seconds, is_dead, is_over, code
-from queen.nack_keeping($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) order by ordinal;
-
--- name: transact_keeping hot
--- Acks, nacks and pushes, all or none, and store results; the rows of push, or the reasons for the rejection.
-select kind, ordinal, "offset", created_at, xid, code
-from queen.transact_keeping(
-  $1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-  $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35
-);
-
 -- name: report_progress
 -- Store the progress of a message.
 select queen.report_progress($1, $2, $3, $4, $5, $6, $7) as is_kept;

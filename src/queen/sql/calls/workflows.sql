@@ -4,31 +4,6 @@
 -- Start a workflow; returns whether it is new.
 select queen.start_workflow($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) as is_new;
 
--- name: advance hot
--- Settle messages and their workflow steps, all or none; the rows of transact, and one row per advance.
-select kind, ordinal, "offset", created_at, xid, code
-from queen.advance(
-  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text[]::int8multirange[], $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-  $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43
-);
-
--- name: advance_once hot
--- The same for the request of a producer, whose outcome is stored for repeated requests; may have no steps.
-with done as materialized (
-  select kind, ordinal, "offset", created_at, xid, code
-  from queen.advance(
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text[]::int8multirange[], $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-    $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43
-  )
-)
-select kind, ordinal, "offset", created_at, xid, code from done
-union all
-select kind, null, null, null, null, null
-from queen.record_outcomes(
-  $31, $32, $44, $45, $46, $47,
-  array(select kind from done), array(select ordinal from done), array(select "offset" from done)
-) kind;
-
 -- name: signal_workflow
 -- Send a signal to a workflow.
 select steps, taken, has_ended from queen.signal_workflow($1, $2, $3, $4);

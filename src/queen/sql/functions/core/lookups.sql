@@ -21,17 +21,6 @@ begin
 end
 $$;
 
--- The queue of a group.
-create or replace function queen.queue_of (p_group_id bigint)
-  returns bigint
-  language plpgsql
-  stable
-as $$
-begin
-  return (select g.queue_id from queen.groups g where g.id = p_group_id);
-end
-$$;
-
 -- The queue with this name. Raises QN001.
 create or replace function queen.queue_named (p_queue text)
   returns queen.queues

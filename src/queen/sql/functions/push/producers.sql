@@ -1,36 +1,8 @@
--- The newest sequence of a producer, or null if it has none. For servers of the last release.
---
--- A caller relies on the answer "stored before". So the row's lock waits for a running request, and the commit waits for
--- the same standbys as the commit of a push.
--- Locks: producers.
-create or replace function queen.last_sequence (p_producer_id text)
-  returns bigint
-  language plpgsql
-  volatile
-  set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform 1
-  from queen.producers p
-  where p.producer_id = p_producer_id
-  order by p.sequence desc
-  limit 1
-  for no key update;
-  -- A separate statement sees rows that were committed during the wait for the lock.
-  return (
-    select p.sequence
-    from queen.producers p
-    where p.producer_id = p_producer_id
-    order by p.sequence desc
-    limit 1
-  );
-end
-$$;
-
 -- The last request of a producer in a scope: its sequence, its digest if known, and where its messages were stored.
 --
--- Returns no row if it has none. Waits for a running request, for the reason given at last_sequence. Rows that servers of
--- releases before scopes stored count too, as in queen.check_producers.
+-- Returns no row if it has none. A caller relies on the answer "stored before". So the row's lock waits for a running
+-- request, and the commit waits for the same standbys as the commit of a push. Rows that servers of releases before scopes
+-- stored count too, as in queen.check_producers.
 -- Locks: producers.
 create or replace function queen.last_request (p_producer_id text, p_scope text)
   returns table (sequence bigint, digest bytea, outcome bytea, bases bigint[], stale integer[])

@@ -2,10 +2,9 @@
 --
 -- Raises QN017 if a queue is encrypted and a result is not. Locks: results by queue and transactionId.
 create or replace function queen.keep (
-  p_queue_ids       bigint[],
-  p_transaction_ids text[],
   p_partition_ids   bigint[],
   p_offsets         bigint[],
+  p_transaction_ids text[],
   p_results         bytea[],
   p_seconds         double precision[]
 )
@@ -18,8 +17,9 @@ declare
 begin
   if exists (
     select 1
-    from unnest(p_queue_ids, p_results) k (queue_id, result)
-    join queen.queues q on q.id = k.queue_id
+    from unnest(p_partition_ids, p_results) k (partition_id, result)
+    cross join lateral (select p.queue_id from queen.partitions p where p.id = k.partition_id offset 0) p
+    join queen.queues q on q.id = p.queue_id
     where q.encrypted and get_byte(k.result, 0) <> 1
   ) then
     raise exception 'the queue is encrypted, but a result is not' using errcode = 'QN017';
@@ -27,11 +27,12 @@ begin
   insert into queen.results as r (
     queue_id, transaction_id, partition_id, "offset", result, settled_at, expires_at
   )
-  select distinct on (k.queue_id, k.transaction_id)
-    k.queue_id, k.transaction_id, k.partition_id, k."offset", k.result, v_now, v_now + make_interval(secs => k.seconds)
-  from unnest(p_queue_ids, p_transaction_ids, p_partition_ids, p_offsets, p_results, p_seconds)
-    k (queue_id, transaction_id, partition_id, "offset", result, seconds)
-  order by k.queue_id, k.transaction_id
+  select distinct on (p.queue_id, k.transaction_id)
+    p.queue_id, k.transaction_id, k.partition_id, k."offset", k.result, v_now, v_now + make_interval(secs => k.seconds)
+  from unnest(p_partition_ids, p_offsets, p_transaction_ids, p_results, p_seconds)
+    k (partition_id, "offset", transaction_id, result, seconds)
+  cross join lateral (select p.queue_id from queen.partitions p where p.id = k.partition_id offset 0) p
+  order by p.queue_id, k.transaction_id
   on conflict (queue_id, transaction_id) do update
   set
     partition_id = excluded.partition_id, "offset" = excluded."offset", result = excluded.result,

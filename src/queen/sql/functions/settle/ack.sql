@@ -5,12 +5,19 @@
 -- caller wakes waiting pops. Returns QN002 if (id, token) is no longer the current lease, or belongs to another partition
 -- than p_partition_ids (null: not checked). A lease that expired but was not redelivered yet can still be acknowledged.
 -- A rejection is a row and not an exception, because many requests share this transaction. A delivery may occur once.
--- Locks: consumers of ordered deliveries, then deliveries.
+-- p_result_ordinals … p_seconds: results to store, or null. Each belongs to a request that names its partition, at one of its
+-- offsets. Results of rejected requests are ignored.
+-- Locks: consumers of ordered deliveries, then deliveries, then results.
 create or replace function queen.ack (
-  p_ids           bigint[],
-  p_tokens        uuid[],
-  p_offsets       int8multirange[],
-  p_partition_ids bigint[] default null
+  p_ids             bigint[],
+  p_tokens          uuid[],
+  p_offsets         int8multirange[],
+  p_partition_ids   bigint[] default null,
+  p_result_ordinals integer[] default null,
+  p_result_offsets  bigint[] default null,
+  p_transaction_ids text[] default null,
+  p_results         bytea[] default null,
+  p_seconds         double precision[] default null
 )
   returns table (
     ordinal integer, group_id bigint, settled bigint, refused int8multirange, is_over boolean, has_more boolean, code text
@@ -33,6 +40,7 @@ declare
   v_has_more   boolean := false;
   v_request    record;
   v_settled    record;
+  v_refused    int8multirange[];
 begin
   perform queen.lock_consumers(p_ids, p_tokens);
 
@@ -81,22 +89,31 @@ begin
     from unnest(v_whole, v_groups, v_counts) w (ordinal, group_id, settled);
   end if;
 
-  if cardinality(v_whole) = cardinality(p_ids) then
-    return;
+  if v_whole is null or cardinality(v_whole) < cardinality(p_ids) then
+    for v_request in
+      select a.id, a.token, a.offsets, a.partition_id, a.ordinal::integer as ordinal
+      from unnest(p_ids, p_tokens, p_offsets, p_partition_ids)
+        with ordinality a (id, token, offsets, partition_id, ordinal)
+      where v_whole is null or a.ordinal <> all (v_whole)
+      order by a.id
+    loop
+      select s.* into v_settled
+      from queen.settle(v_request.id, v_request.token, v_request.offsets, v_request.partition_id) s;
+      v_refused[v_request.ordinal] := case when v_settled.code is null then v_settled.refused else '{(,)}' end;
+      return query
+      select
+        v_request.ordinal, v_settled.group_id, v_settled.settled, v_settled.refused, v_settled.is_over,
+        v_settled.is_over, v_settled.code;
+    end loop;
   end if;
-  for v_request in
-    select a.id, a.token, a.offsets, a.partition_id, a.ordinal::integer as ordinal
-    from unnest(p_ids, p_tokens, p_offsets, p_partition_ids)
-      with ordinality a (id, token, offsets, partition_id, ordinal)
-    where v_whole is null or a.ordinal <> all (v_whole)
-    order by a.id
-  loop
-    select s.* into v_settled
-    from queen.settle(v_request.id, v_request.token, v_request.offsets, v_request.partition_id) s;
-    return query
-    select
-      v_request.ordinal, v_settled.group_id, v_settled.settled, v_settled.refused, v_settled.is_over,
-      v_settled.is_over, v_settled.code;
-  end loop;
+  if p_results is not null then
+    perform queen.keep(
+      array_agg(p_partition_ids[k.ordinal]), array_agg(k."offset"), array_agg(k.transaction_id), array_agg(k.result),
+      array_agg(k.seconds)
+    )
+    from unnest(p_result_ordinals, p_result_offsets, p_transaction_ids, p_results, p_seconds)
+      k (ordinal, "offset", transaction_id, result, seconds)
+    where not coalesce(v_refused[k.ordinal] @> k."offset", false);
+  end if;
 end
 $$;

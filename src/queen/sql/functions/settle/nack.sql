@@ -8,15 +8,20 @@
 -- dead-lettered or dropped), and whether the delivery ended. Returns QN002 if the lease is not current or belongs to
 -- another partition (p_partition_ids null: not checked), or QN010 if the message is settled or was not leased.
 -- Completing a message that is settled already succeeds.
--- Locks: consumers of ordered deliveries, then deliveries by id.
+-- p_transaction_ids, p_results, p_seconds: the results to store of completed messages, or null. Each such request names its
+-- partition. Results of rejected requests are ignored.
+-- Locks: consumers of ordered deliveries, then deliveries by id, then results.
 create or replace function queen.nack (
-  p_ids           bigint[],
-  p_tokens        uuid[],
-  p_partition_ids bigint[],
-  p_offsets       bigint[],
-  p_kinds         text[],
-  p_errors        text[],
-  p_delays        double precision[]
+  p_ids             bigint[],
+  p_tokens          uuid[],
+  p_partition_ids   bigint[],
+  p_offsets         bigint[],
+  p_kinds           text[],
+  p_errors          text[],
+  p_delays          double precision[],
+  p_transaction_ids text[] default null,
+  p_results         bytea[] default null,
+  p_seconds         double precision[] default null
 )
   returns table (
     ordinal integer, group_id bigint, due_at timestamptz, due_seconds double precision, is_dead boolean,
@@ -45,7 +50,9 @@ begin
   if 'completed' = any (p_kinds) then
     return query
     select c.*
-    from queen.complete(p_ids, p_tokens, p_partition_ids, p_offsets, p_kinds) c;
+    from queen.complete(
+      p_ids, p_tokens, p_partition_ids, p_offsets, p_kinds, p_transaction_ids, p_results, p_seconds
+    ) c;
   end if;
   for v_request in
     select a.*
@@ -100,11 +107,14 @@ $$;
 
 -- The `completed` requests of a nack, with one update per delivery. The caller has locked consumers and deliveries.
 create or replace function queen.complete (
-  p_ids           bigint[],
-  p_tokens        uuid[],
-  p_partition_ids bigint[],
-  p_offsets       bigint[],
-  p_kinds         text[]
+  p_ids             bigint[],
+  p_tokens          uuid[],
+  p_partition_ids   bigint[],
+  p_offsets         bigint[],
+  p_kinds           text[],
+  p_transaction_ids text[],
+  p_results         bytea[],
+  p_seconds         double precision[]
 )
   returns table (
     ordinal integer, group_id bigint, due_at timestamptz, due_seconds double precision, is_dead boolean,
@@ -117,6 +127,7 @@ as $$
 declare
   v_request  record;
   v_settled  record;
+  v_accepted integer[];
 begin
   for v_request in
     select
@@ -137,6 +148,20 @@ begin
       o.ordinal, v_settled.group_id, null::timestamptz, null::double precision, false, v_settled.is_over,
       case when v_settled.refused @> o."offset" then 'QN010' else v_settled.code end
     from unnest(v_request.ordinals, v_request.offsets) o (ordinal, "offset");
+    if p_results is not null and v_settled.code is null then
+      v_accepted := v_accepted || array(
+        select o.ordinal
+        from unnest(v_request.ordinals, v_request.offsets) o (ordinal, "offset")
+        where p_results[o.ordinal] is not null and not coalesce(v_settled.refused @> o."offset", false)
+      );
+    end if;
   end loop;
+  if v_accepted is not null then
+    perform queen.keep(
+      array_agg(p_partition_ids[o.ordinal]), array_agg(p_offsets[o.ordinal]), array_agg(p_transaction_ids[o.ordinal]),
+      array_agg(p_results[o.ordinal]), array_agg(p_seconds[o.ordinal])
+    )
+    from unnest(v_accepted) o (ordinal);
+  end if;
 end
 $$;

@@ -1,13 +1,14 @@
--- Acks, nacks and pushes in one transaction: all are applied, or none.
+-- Nacks, pushes and workflow steps in one transaction: all are applied, or none.
 --
--- The arguments are those of ack, nack and push. p_lease_ids, p_lease_tokens: leases that must be current.
--- Returns the rows of push, then one row per nack. If anything is rejected, applies nothing and returns the rejections of
--- push, or rows of kind `ack`, `nack` or `lease` with the ordinal of the request and QN002 or QN010.
--- Locks: partitions by id, then consumers, then deliveries by id.
+-- The arguments are those of nack and push. p_lease_ids, p_lease_tokens: leases that must be current.
+-- p_workflows … p_step_attempts: one advance each, or null: the step (and for a map its part), the token from the message,
+-- `success` or `failure`, and the result or error.
+-- Returns the rows of push, then one row per nack, then one row per advance: `advanced`; `ended` if the run ended; or
+-- `stale` if the step was settled before, was started again since, or does not exist. The message of a stale step is settled,
+-- and nothing else follows. So a repeated call changes nothing. If anything is rejected, applies nothing and returns the
+-- rejections of push, or rows of kind `nack` or `lease` with the ordinal of the request and QN002 or QN010.
+-- Locks: workflows by id, then partitions by id, then consumers, then deliveries by id, then results.
 create or replace function queen.transact (
-  p_ack_ids                 bigint[],
-  p_ack_tokens              uuid[],
-  p_ack_offsets             int8multirange[],
   p_nack_ids                bigint[],
   p_nack_tokens             uuid[],
   p_nack_partition_ids      bigint[],
@@ -35,7 +36,18 @@ create or replace function queen.transact (
   p_scheduled_payloads      bytea[],
   p_scheduled_extras        bytea[],
   p_scheduled_ttls          double precision[],
-  p_max_delay               double precision
+  p_max_delay               double precision,
+  p_transaction_ids         text[],
+  p_results                 bytea[],
+  p_seconds                 double precision[],
+  p_workflows               text[],
+  p_steps                   text[],
+  p_parts                   integer[],
+  p_step_tokens             uuid[],
+  p_outcomes                text[],
+  p_step_results            text[],
+  p_step_errors             text[],
+  p_step_attempts           integer[]
 )
   returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
   language plpgsql
@@ -48,6 +60,12 @@ as $$
 declare
   v_row record;
 begin
+  if p_workflows is not null then
+    perform 1
+    from (
+      select w.id from queen.workflows w where w.id = any (p_workflows) order by w.id for no key update
+    ) l;
+  end if;
   perform 1
   from (
     select p.id
@@ -63,12 +81,12 @@ begin
       return;
     end if;
   end if;
-  perform queen.lock_consumers(p_ack_ids || p_nack_ids, p_ack_tokens || p_nack_tokens);
+  perform queen.lock_consumers(p_nack_ids, p_nack_tokens);
   perform 1
   from (
     select d.id
     from queen.deliveries d
-    where d.id = any (p_ack_ids || p_nack_ids || p_lease_ids)
+    where d.id = any (p_nack_ids || p_lease_ids)
     order by d.id
     for no key update
   ) l;
@@ -77,19 +95,10 @@ begin
   return query
   select r.kind, r.ordinal::integer, null::bigint, null::timestamptz, null::bigint, r.code
   from (
-    select 'ack' as kind, a.ordinal, case
-      when d.id is null then 'QN002'
-      when not queen.handed_out(d) @> coalesce(a.offsets, queen.handed_out(d)) then 'QN010'
-    end as code
-    from unnest(p_ack_ids, p_ack_tokens, p_ack_offsets) with ordinality a (id, token, offsets, ordinal)
-    left join lateral (
-      select d.* from queen.deliveries d where d.id = a.id and d.token = a.token and d.held offset 0
-    ) d on true
-    union all
-    select 'nack', a.ordinal, case
+    select 'nack' as kind, a.ordinal, case
       when d.id is null then 'QN002'
       when not queen.handed_out(d) @> a."offset" then 'QN010'
-    end
+    end as code
     from unnest(p_nack_ids, p_nack_tokens, p_nack_partition_ids, p_nack_offsets)
       with ordinality a (id, token, partition_id, "offset", ordinal)
     left join lateral (
@@ -126,7 +135,6 @@ begin
   if p_producers is not null then
     perform queen.record_producers(p_producers, p_sequences, queen.now());
   end if;
-  perform queen.ack(p_ack_ids, p_ack_tokens, p_ack_offsets);
   -- The outcome of each nack, for metrics. The column "offset" holds the group id.
   return query
   select
@@ -137,7 +145,15 @@ begin
       else 'nacked'
     end, n.ordinal, n.group_id, null::timestamptz, null::bigint, null::text
   from queen.nack(
-    p_nack_ids, p_nack_tokens, p_nack_partition_ids, p_nack_offsets, p_nack_kinds, p_nack_errors, p_nack_delays
+    p_nack_ids, p_nack_tokens, p_nack_partition_ids, p_nack_offsets, p_nack_kinds, p_nack_errors, p_nack_delays,
+    p_transaction_ids, p_results, p_seconds
   ) n;
+  return query
+  select
+    queen.advance_step(a.workflow, a.step, a.part, a.token, a.outcome, a.result::json, a.error, a.attempts, queen.now()),
+    a.ordinal::integer, null::bigint, null::timestamptz, null::bigint, null::text
+  from unnest(
+    p_workflows, p_steps, p_parts, p_step_tokens, p_outcomes, p_step_results, p_step_errors, p_step_attempts
+  ) with ordinality a (workflow, step, part, token, outcome, result, error, attempts, ordinal);
 end
 $$;
