@@ -202,7 +202,7 @@ async def test_a_failed_run_is_retried_from_its_step_and_a_rejection_is_shown(
     # Another user retried first, so the page is outdated and the server rejects the retry.
     assert (await demo.post(f"/workflows/{id_}/retry")).status == 200
     await dialog.get_by_role("button", name="Retry", exact=True).click()
-    await expect(dialog.get_by_role("alert")).to_contain_text("only what failed")
+    await expect(dialog.get_by_role("alert")).to_contain_text("only a failed or cancelled one")
     await page.keyboard.press("Escape")
     assert (await demo.post(f"/workflows/{id_}/signal", told)).status == 200
     await expect(node(page, "go")).to_contain_text("failed")
