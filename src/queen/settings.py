@@ -423,6 +423,6 @@ def _explain(problem: str, known: set[str]) -> str:
         name = problem.partition("`")[2].partition("`")[0]
         near = get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        return f"there is no setting {name}{hint}"
+        return f"setting {name} does not exist{hint}"
     what, _, where = problem.partition(" - at `$.")
     return f"{where.rstrip('`') or 'a setting'}: {what}"

@@ -187,7 +187,7 @@ async def test_errors_are_listed_and_a_typo_gets_a_hint(shell: Shell) -> None:
     assert codes == sorted(codes)
     ended = await shell.run("errors", "lease_lots")
     assert ended.code == 3
-    assert ended.err == "queen: there is no error code lease_lots; did you mean lease_lost?\n"
+    assert ended.err == "queen: error code lease_lots does not exist; did you mean lease_lost?\n"
     assert (await shell.run("errors", "lease_lost", "-o", "json")).json["status"] == 409
 
 

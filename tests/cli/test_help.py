@@ -79,4 +79,4 @@ def test_a_typo_in_a_command_gets_a_hint() -> None:
         text=True,
     )
     assert answer.returncode == 2
-    assert "there is no command queu; did you mean queue?" in answer.stderr
+    assert "command queu does not exist; did you mean queue?" in answer.stderr

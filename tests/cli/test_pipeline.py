@@ -43,7 +43,7 @@ async def test_the_options_of_a_pipeline_are_listed() -> None:
 
     ended = await queen("pipeline", "options", "widow", dsn=NOWHERE)
     assert (ended.code, ended.out) == (2, "")
-    assert "there is no pipeline widow" in ended.err
+    assert "pipeline widow does not exist" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ async def test_a_queue_can_be_created_later(server: Server, shell: Shell) -> Non
         assert tail.stderr is not None
         assert tail.stdout is not None
         async with asyncio.timeout(20):
-            assert b"there is no queue orders yet" in await tail.stderr.readline()
+            assert b"queue orders does not exist yet" in await tail.stderr.readline()
             await _push(server, 1, 2)
             assert await tail.stdout.readline() == b"1\n"
             assert await tail.stdout.readline() == b"2\n"

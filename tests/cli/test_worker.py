@@ -140,8 +140,8 @@ async def test_workers_end_when_their_supervisor_is_killed(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nowhere:jobs"], "there is no module nowhere"),
-        (["tests.jobs.nowhere:jobs"], "there is no module tests.jobs.nowhere"),
+        (["nowhere:jobs"], "module nowhere is neither"),
+        (["tests.jobs.nowhere:jobs"], "module tests.jobs.nowhere is neither"),
         (["tests.jobs.application"], "write MODULE:app"),
         (["tests.jobs.application:app"], "has no app; did you mean tests.jobs.application:jobs?"),
         (["tests.jobs.application:note"], "is not a QueueManager but a Processor"),

@@ -213,7 +213,7 @@ async def test_a_tick_that_cannot_be_pushed_waits_and_delays_no_other(
 
         assert await ticks(engine, "good") == ["2030-01-01T01:00:00Z"]
         row = await engine.schedules.one("bad")
-        assert "there is no queue bad" in row["error"]
+        assert "queue bad does not exist" in row["error"]
         assert row["next_at"] == START + timedelta(hours=1)
 
         await engine.queues.configure("bad")

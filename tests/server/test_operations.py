@@ -71,7 +71,7 @@ async def test_an_operation_that_cannot_continue_fails_with_a_reason(server: Ser
 
     operation = await finished(server, started)
 
-    assert (operation["state"], operation["error"]) == ("failed", "there is no queue target")
+    assert (operation["state"], operation["error"]) == ("failed", "queue target does not exist")
     assert (await server.get("/dlq", queue="orders")).body["total"] >= 2
 
 

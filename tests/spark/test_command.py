@@ -116,11 +116,11 @@ async def test_an_error_of_a_source_is_one_sentence_and_an_exit_code(
         _, said = process.communicate(timeout=280)
 
     assert process.returncode == 3, said
-    assert said.splitlines()[-1] == "queen: there is no queue orders"
+    assert said.splitlines()[-1] == "queen: queue orders does not exist"
     assert "org.apache.spark" not in said
     (row,) = reports(dsn, limit=10)
     assert row.state == "failed"
-    assert row.error == "QueueNotFound: there is no queue orders"
+    assert row.error == "QueueNotFound: queue orders does not exist"
 
 
 def test_without_java_the_command_reports_it(dsn: str, command: list[str], tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_a_name_belongs_to_one_replay(spark: SparkSession, dsn: str, log: Log) -
     for change in ({"from": "other"}, {"to": "other"}, {"where": "offset > 1"}):
         with pytest.raises(errors.InvalidOption, match=r"the replay r was from queue orders \("):
             replay.run(spark, config_of(dsn, **change))
-    with pytest.raises(errors.QueueNotFound, match="there is no queue nowhere"):
+    with pytest.raises(errors.QueueNotFound, match="queue nowhere does not exist"):
         replay.run(spark, config_of(dsn, name="s", to="nowhere"))
     # Other limits don't make it another replay.
     assert replay.run(spark, config_of(dsn, max_messages=1, rate=1)).rows == 0

@@ -192,7 +192,7 @@ def test_invalid_rows_are_rejected_and_no_message_is_stored(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"queue": "none"}, "there is no queue none"),
+        ({"queue": "none"}, "queue none does not exist"),
         ({"txnAppId": "a"}, "together"),
         ({"txnVersion": "1"}, "together"),
         ({"startingOffset": "earliest"}, "no option startingOffset"),

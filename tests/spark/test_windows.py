@@ -155,8 +155,11 @@ def test_messages_are_aggregated_by_their_own_columns_and_by_unusual_names(
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"by": ["whom"]}, "by: there is no whom; there are partition, offset, createdAt, who"),
-        ({"time": "when"}, "time: there is no when"),
+        (
+            {"by": ["whom"]},
+            "by: whom does not exist; the columns are partition, offset, createdAt, who",
+        ),
+        ({"time": "when"}, "time: when does not exist"),
         ({"time": "who"}, "who"),
         ({"where": "amnt > 1"}, "amnt"),
         ({"aggregate": {"total": "sum(amnt)"}}, "amnt"),

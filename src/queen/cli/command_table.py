@@ -108,7 +108,7 @@ class Commands(TyperGroup):
 
             near = get_close_matches(args[0], PLACES, n=1)
             ctx.fail(
-                f"there is no command {args[0]}" + (f"; did you mean {near[0]}?" if near else "")
+                f"command {args[0]} does not exist" + (f"; did you mean {near[0]}?" if near else "")
             )
         return super().resolve_command(ctx, args)
 

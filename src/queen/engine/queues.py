@@ -54,7 +54,7 @@ class Queues:
         """A queue with its options, from the database."""
         rows = await self._store.queues.named([queue])
         if not rows:
-            raise errors.QueueNotFound(f"there is no queue {queue}")
+            raise errors.QueueNotFound(f"queue {queue} does not exist")
         return rows[0]
 
     async def configure_partition(self, queue: str, partition: str, *, priority: int) -> None:

@@ -14,7 +14,7 @@ from queen.engine.runtime.periodic import PeriodicTask
 
 _SECONDS: Final = 5.0
 _POOLED_SECONDS: Final = 1.0
-"""Interval behind a pooler, where there are no notifications."""
+"""Interval behind a pooler, which passes on no notifications."""
 
 
 class Heartbeat(PeriodicTask):

@@ -209,7 +209,7 @@ def _columns(read: _Reader) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         if name not in COLUMNS:
-            raise errors.InvalidOption(f"columns: there is no {name}; there are {COLUMNS}")
+            raise errors.InvalidOption(f"columns: {name} does not exist; the columns are {COLUMNS}")
     if len(set(names)) < len(names):
         raise errors.InvalidOption("columns: a column is listed twice")
     return names

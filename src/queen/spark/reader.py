@@ -38,7 +38,7 @@ def find_queue(connection: Connection, name: str) -> dict[str, Any]:
     """Return the queue's row. Raises QueueNotFound."""
     for row in call(connection, "pipeline_queue", name):
         return row
-    raise errors.QueueNotFound(f"there is no queue {name}")
+    raise errors.QueueNotFound(f"queue {name} does not exist")
 
 
 def horizon(connection: Connection) -> int:
@@ -282,7 +282,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _queue(self) -> dict[str, Any]:
         rows = self._call("pipeline_queue", self._options.queue)
         if not rows:
-            raise errors.QueueNotFound(f"there is no queue {self._options.queue}")
+            raise errors.QueueNotFound(f"queue {self._options.queue} does not exist")
         return rows[0]
 
     def _connected(self) -> Connection:

@@ -187,7 +187,7 @@ class _Expander:
             for row in call(connection, "data_keys", missing):
                 self._keys[row["id"]] = keyring.unwrap(Wrapped(**row))
         if lost := [each for each in missing if each not in self._keys]:
-            raise errors.EncryptionUnavailable(f"there is no data key {lost[0]}")
+            raise errors.EncryptionUnavailable(f"data key {lost[0]} does not exist")
 
 
 class _Columns(NamedTuple):

@@ -65,20 +65,20 @@ class Keys:
     async def one(self, id_: str) -> Record:
         rows = await self._database.fetch("key_with_id", id_)
         if not rows:
-            raise errors.NotFound(f"there is no key {id_}")
+            raise errors.NotFound(f"API key {id_} does not exist")
         return rows[0]
 
     async def rotate(self, id_: str, digest: bytes, *, grace_seconds: float) -> Record:
         """Replace the secret of the key. The old one stays valid for ``grace_seconds``."""
         rows = await self._database.fetch("rotate_key", id_, digest, grace_seconds)
         if not rows:
-            raise errors.NotFound(f"there is no key {id_}")
+            raise errors.NotFound(f"API key {id_} does not exist")
         return rows[0]
 
     async def revoke(self, id_: str) -> Record:
         rows = await self._database.fetch("revoke_key", id_)
         if not rows:
-            raise errors.NotFound(f"there is no key {id_}")
+            raise errors.NotFound(f"API key {id_} does not exist")
         return rows[0]
 
     async def allow(self, id_: str, *, rate: float, wanted: int) -> tuple[int, float]:

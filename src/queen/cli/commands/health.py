@@ -116,7 +116,7 @@ def explain(
 
         near = get_close_matches(code, list(errors.every()), n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise errors.NotFound(f"there is no error code {code}{hint}")
+        raise errors.NotFound(f"error code {code} does not exist{hint}")
     row = _row(error)
     if output is not Format.TABLE:
         show_one(row, output)

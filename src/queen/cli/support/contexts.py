@@ -62,7 +62,7 @@ def chosen(server: str | None) -> Where:
 def require(contexts: dict[str, Any], name: str) -> None:
     """Raise NotFound if the context does not exist."""
     if name not in contexts["contexts"]:
-        raise errors.NotFound(f"there is no context {name}: see `queen context ls`")
+        raise errors.NotFound(f"context {name} does not exist: see `queen context ls`")
 
 
 def read() -> dict[str, Any]:

@@ -46,7 +46,7 @@ class LongPoll:
         return asyncio.create_task(request, context=context)
 
     def hang_up(self) -> bool:
-        """Close the sending half; False if there is no connection, or it does not support this."""
+        """Close the sending half. Returns False if the connection is closed or cannot do this."""
         connection = self.connection
         transport = None if connection is None else connection.transport
         if connection is None or transport is None or not transport.can_write_eof():

@@ -91,7 +91,9 @@ class PushFallback:
         tried_at: int | None = None,
     ) -> PushResult | None:
         if self._buffer is None:
-            raise errors.DatabaseUnavailable("push maintenance is on and there is no file buffer")
+            raise errors.DatabaseUnavailable(
+                "push maintenance is on, and this server has no file buffer"
+            )
         refused = await self._pushes.admit(items)
         if refused and (producer is not None or tried_at is not None):
             raise all_problems(refused)

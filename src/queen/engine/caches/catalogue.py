@@ -192,7 +192,7 @@ class Catalogue:
     async def queue(self, name: str) -> Queue:
         found = await self.queues([name])
         if name not in found:
-            raise errors.QueueNotFound(f"there is no queue {name}")
+            raise errors.QueueNotFound(f"queue {name} does not exist")
         return found[name]
 
     def forget_lanes(self, partition_ids: Iterable[int]) -> None:

@@ -113,7 +113,7 @@ class Sealer:
                 stored = Wrapped(row["id"], row["queue_id"], row["master_id"], row["wrapped"])
                 found[stored.id] = self._keys[stored.id] = self.keyring.unwrap(stored)
             if lost := [each for each in missing if each not in found]:
-                raise errors.EncryptionUnavailable(f"there is no data key {lost[0]}")
+                raise errors.EncryptionUnavailable(f"data key {lost[0]} does not exist")
         return found
 
     async def open_segment(

@@ -75,7 +75,7 @@ def rolled_up(asked: Asked, reach: Reach, hours: int) -> Range:
     A range that begins before the oldest counters.
 
     A bucket comes from counters if they cover all of it. Otherwise it comes from rollups of the
-    coarsest grain that divides it. Raises BadRequest if there are no data for that time.
+    coarsest grain that divides it. Raises BadRequest if the history does not reach back that far.
     """
     if not reach or min(reach.values()) >= asked.end:
         if asked.end > asked.counted_from and asked.seconds <= hours * 3600 + 60:

@@ -138,7 +138,7 @@ class Popper:
 
     def _time_out(self, target: Target, unit: PendingPop) -> None:
         if target.is_missing and target.name.queue is not None:
-            unit.fail(errors.QueueNotFound(f"there is no queue {target.name.queue}"))
+            unit.fail(errors.QueueNotFound(f"queue {target.name.queue} does not exist"))
         elif unit.finish([]):
             self._counters.count_empty(target.group_ids)
         if not target.is_running:
@@ -218,7 +218,7 @@ class Popper:
                 self.claims.forget(target, gone)
                 target.is_hot = True
         elif target.name.queue is not None:
-            error = errors.QueueNotFound(f"there is no queue {target.name.queue}")
+            error = errors.QueueNotFound(f"queue {target.name.queue} does not exist")
             for unit in units:
                 if not unit.request.wait:
                     unit.fail(error)

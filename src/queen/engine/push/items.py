@@ -142,7 +142,7 @@ class ItemChecks:
     ) -> None:
         """Raise RequestError for an item that cannot be stored."""
         if queue is None and not self._settings.auto_create:
-            raise errors.QueueNotFound(f"there is no queue {item.queue}")
+            raise errors.QueueNotFound(f"queue {item.queue} does not exist")
         most = self._max_payload_bytes(queue)
         if len(item.payload) > most and not is_admitted:
             raise errors.PayloadTooLarge(

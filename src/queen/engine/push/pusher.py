@@ -190,7 +190,9 @@ class Pusher:
             if queue is not None and queue.is_encrypted and not self._seals.keyring:
                 # With a master key the whole buffer is encrypted. Without one, this item must not
                 # be on disk.
-                error = errors.EncryptionUnavailable("the queue is encrypted, but there is no key")
+                error = errors.EncryptionUnavailable(
+                    "the queue is encrypted, but this server has no master key"
+                )
                 refused.setdefault(index, refusal(error))
         return refused
 

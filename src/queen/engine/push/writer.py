@@ -53,7 +53,7 @@ class Writer:
                 if core.settings.auto_create:
                     continue  # Deleted while it was created.
                 missing = {
-                    queue: errors.QueueNotFound(f"there is no queue {queue}")
+                    queue: errors.QueueNotFound(f"queue {queue} does not exist")
                     for queue, _, _ in lost
                 }
                 units = leave_out(units, missing)

@@ -33,7 +33,7 @@ class Batcher(Generic[U]):
     """
     Gathers units into flushes, at most ``lanes`` at the same time.
 
-    There is no linger timer: a single unit is flushed immediately, and many units share one flush.
+    A single unit is flushed immediately, without a linger timer. Many units share one flush.
     While a flush runs, another begins if many units wait or if the first takes long. A few units
     cost less in the next flush.
 

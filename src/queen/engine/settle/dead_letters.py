@@ -57,7 +57,7 @@ class DeadLetters:
         name = (queue, partition, 0)
         lane = (await self._catalogue.lanes([name], creates_queues=False)).get(name)
         if lane is None:
-            raise errors.QueueNotFound(f"there is no queue {queue}")
+            raise errors.QueueNotFound(f"queue {queue} does not exist")
         data_keys, problems = await self._seals.keys({queue: len(ids)})
         for problem in problems.values():
             raise problem

@@ -93,7 +93,7 @@ class Schedules(PeriodicTask):
             raise errors.InvalidOption(f"cron {cron}: there is no such day in 50 years")
         known = await self._catalogue.queues([queue])
         if queue not in known and not self._settings.auto_create:
-            raise errors.QueueNotFound(f"there is no queue {queue}")
+            raise errors.QueueNotFound(f"queue {queue} does not exist")
         if refused := await self._pushes.admit([_item(name, queue, partition, message, now)]):
             raise first_problem(refused)
         row = await self._store.schedules.put(
@@ -230,4 +230,4 @@ def _item(name: str, queue: str, partition: str, message: Recurring, instant: da
 
 
 def _missing(name: str) -> errors.NotFound:
-    return errors.NotFound(f"there is no schedule {name}")
+    return errors.NotFound(f"schedule {name} does not exist")

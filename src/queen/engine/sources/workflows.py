@@ -113,7 +113,7 @@ class Workflows:
     async def one(self, id_: str) -> Record:
         row = await self._store.workflows.one(id_)
         if row is None:
-            raise errors.WorkflowNotFound(f"there is no workflow {id_}")
+            raise errors.WorkflowNotFound(f"workflow {id_} does not exist")
         return row
 
     def advances(self, operations: Sequence[AdvanceOperation]) -> list[Advance]:
@@ -168,7 +168,9 @@ class Workflows:
         known = await self._catalogue.queues(plan.queues)
         for name in sorted(plan.queues - known.keys()):
             # A push would create an ordered queue. An error is better for a misspelt name.
-            raise errors.QueueNotFound(f"there is no queue {name}: create it with ordered: false")
+            raise errors.QueueNotFound(
+                f"queue {name} does not exist. Create it with ordered: false."
+            )
         for name, queue in sorted(known.items()):
             if queue.is_ordered:
                 raise errors.InvalidWorkflow(

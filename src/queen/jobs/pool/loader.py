@@ -43,7 +43,7 @@ def _module(name: str) -> ModuleType:
         is_itself = error.name is not None and f"{name}.".startswith(f"{error.name}.")
         if is_itself:
             raise errors.BadRequest(
-                f"there is no module {error.name} in this directory or in the environment"
+                f"module {error.name} is neither in this directory nor in the environment"
             ) from error
         raise errors.BadRequest(f"{name} cannot be imported: it needs {error.name}") from error
 

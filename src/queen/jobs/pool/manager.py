@@ -160,7 +160,7 @@ class WorkerManager:
 
     def _opened(self) -> Pool:
         if self._pool is None:
-            raise errors.BadRequest("there is no pool: call initialize_worker_pool first")
+            raise errors.BadRequest("call initialize_worker_pool first")
         return self._pool
 
     async def _scale_forever(self, interval_seconds: float) -> None:

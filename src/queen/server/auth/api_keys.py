@@ -136,7 +136,7 @@ class Keys:
 
     async def revoked(self, callers: Collection[Caller]) -> list[Caller]:
         """
-        Return the callers whose secrets are no longer accepted, with one statement.
+        Find the callers whose secrets were revoked or have expired, with one statement.
 
         While the database is unavailable, secrets end by this machine's clock only.
         """

@@ -177,7 +177,7 @@ def _key_id(call: Call) -> str:
     """Return the key id in the path, without a lookup if it cannot be one."""
     id_ = call.parameters["id"]
     if not is_id(id_):
-        raise errors.NotFound("there is no such API key")
+        raise errors.NotFound("the API key does not exist")
     return id_
 
 

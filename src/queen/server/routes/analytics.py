@@ -62,7 +62,7 @@ async def _found(call: Call, query: ScopeQuery) -> list[Record]:
         patterns=call.caller.patterns,
     )
     if query.queue is not None and not rows:
-        raise errors.QueueNotFound(f"there is no queue {query.queue}")
+        raise errors.QueueNotFound(f"queue {query.queue} does not exist")
     return rows
 
 

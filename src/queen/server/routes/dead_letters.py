@@ -313,7 +313,7 @@ async def _find(call: Call, permission: Permission) -> Record:
     id_ = partition_of(ref)
     rows = await call.state.engine.store.dead_letters.with_ids([id_]) if id_ else []
     if not rows:
-        raise call.missing(errors.NotFound(f"there is no dead letter {ref}"))
+        raise call.missing(errors.NotFound(f"dead letter {ref} does not exist"))
     await call.require_queues(permission, {rows[0]["queue"]})
     call.audit(queue=rows[0]["queue"])
     return rows[0]

@@ -163,7 +163,7 @@ async def delete(call: Call) -> Answer:
         queues = await engine.store.groups.queues(group, call.caller.patterns)
     await call.require_queues(Permission.DESTROY, set(queues))
     if not queues:
-        raise errors.GroupNotFound(f"there is no group {group}")
+        raise errors.GroupNotFound(f"group {group} does not exist")
     for each in queues:
         await engine.queues.delete_group(each, group)
     # Its rows are deleted in steps, after the response.

@@ -47,7 +47,7 @@ async def _find(call: Call, permission: Permission) -> Record:
     if id_.isascii() and id_.isdigit() and len(id_) <= 18:
         row = await call.state.engine.store.operations.one(int(id_))
     if row is None or (row["queue"] is None and call.caller.scopes is not None):
-        raise call.missing(errors.NotFound(f"there is no operation {id_}"))
+        raise call.missing(errors.NotFound(f"operation {id_} does not exist"))
     if row["queue"] is not None:
         await call.require_queues(permission, {row["queue"]})
         call.audit(queue=row["queue"])

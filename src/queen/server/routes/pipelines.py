@@ -32,7 +32,7 @@ async def show(call: Call) -> Answer:
     """One pipeline."""
     name = call.parameters["name"]
     row = await call.state.engine.store.pipelines.one(name)
-    missing = errors.NotFound(f"there is no pipeline {name}")
+    missing = errors.NotFound(f"pipeline {name} does not exist")
     if row is None or not await visible_pipelines(call, {name: row["queues"]}):
         raise call.missing(missing)
     return Answer(_shown(row))

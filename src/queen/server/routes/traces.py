@@ -46,7 +46,7 @@ async def add(call: Call) -> Answer:
     partition = await store.browse.partition(partition_id) if partition_id else None
     if partition is None:
         raise call.missing(
-            errors.PartitionNotFound(f"there is no partition {request.partition_id}")
+            errors.PartitionNotFound(f"partition {request.partition_id} does not exist")
         )
     await call.require_queues(Permission.CONSUME, {partition["queue"]})
     id_ = await store.traces.add(
@@ -75,7 +75,7 @@ async def of_message(call: Call) -> Answer:
     partition_id = partition_of(ref)
     partition = await store.browse.partition(partition_id) if partition_id else None
     if partition is None:
-        raise call.missing(errors.PartitionNotFound(f"there is no partition {ref}"))
+        raise call.missing(errors.PartitionNotFound(f"partition {ref} does not exist"))
     await call.require_queues(Permission.BROWSE, {partition["queue"]})
     (after,) = place_of(query.cursor, tuple[Int], (0,))
     rows = await store.traces.of_message(

@@ -210,7 +210,7 @@ async def _find(call: Call, permission: Permission) -> Record:
 
 
 def _missing(call: Call) -> errors.QueenError:
-    missing = errors.WorkflowNotFound(f"there is no workflow {call.parameters['workflow']!r}")
+    missing = errors.WorkflowNotFound(f"workflow {call.parameters['workflow']!r} does not exist")
     return call.missing(missing)
 
 

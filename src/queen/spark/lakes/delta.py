@@ -41,7 +41,7 @@ class DeltaLake(Lake):
                 self.place.location, schema=_SCHEMA, partition_by=[_DAY], mode="ignore"
             )
         elif not DeltaTable.is_deltatable(self.place.location):
-            raise errors.NotFound(f"there is no Delta table at {location}")
+            raise errors.NotFound(f"the Delta table {location} does not exist")
 
     @property
     def folder(self) -> str:

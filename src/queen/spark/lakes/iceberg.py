@@ -161,7 +161,7 @@ class IcebergLake(Lake):
             return self._catalog.load_table(self._identifier)
         except NoSuchTableError as error:
             if not make:
-                raise errors.NotFound(f"there is no table {NAMESPACE}.{self.name}") from error
+                raise errors.NotFound(f"table {NAMESPACE}.{self.name} does not exist") from error
         has_files = next(self.place.entries(self.folder), None) is not None
         # If another process has just created the table, it may have written files.
         if has_files and not self._catalog.table_exists(self._identifier):

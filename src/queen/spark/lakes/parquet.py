@@ -43,7 +43,7 @@ class ParquetLake(Lake):
         if make:
             self._root.mkdir(parents=True, exist_ok=True)
         elif not self._root.is_dir():
-            raise errors.NotFound(f"there is no directory {location}")
+            raise errors.NotFound(f"directory {location} does not exist")
         self._staged = str(self._root / f"_staged-{uuid4().hex}")
 
     @property

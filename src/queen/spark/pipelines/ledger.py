@@ -93,7 +93,7 @@ class Ledger:
         """Return the progress of an archive. Raises NotFound."""
         for row in self.call("find_archive", name):
             return row
-        raise errors.NotFound(f"there is no archive {name}")
+        raise errors.NotFound(f"archive {name} does not exist")
 
     def plan(self, name: str, end_xid: int) -> Plan | None:
         """Plan the next batch up to here, or return the planned one. None if there is none."""

@@ -121,7 +121,9 @@ def summed(messages: DataFrame, config: Config) -> DataFrame:
             for name in names:
                 if name not in fields.columns:
                     there = ", ".join(fields.columns)
-                    raise errors.InvalidOption(f"{option}: there is no {name}; there are {there}")
+                    raise errors.InvalidOption(
+                        f"{option}: {name} does not exist; the columns are {there}"
+                    )
         if config.where is not None:
             fields = fields.where(config.where)
         window = config.window.column(_column(config.time)).alias("window")

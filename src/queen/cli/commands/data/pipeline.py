@@ -147,7 +147,9 @@ def options(
     """
     launch = _spark()
     if kind not in launch.MODULES:
-        raise errors.BadRequest(f"there is no pipeline {kind}; there are {[*launch.MODULES]}")
+        raise errors.BadRequest(
+            f"pipeline {kind} does not exist; the pipelines are {[*launch.MODULES]}"
+        )
     rows = [each._asdict() for each in launch.options(launch.job(kind))]
     show(rows, ["name", "type", "default", "help"], output)
 

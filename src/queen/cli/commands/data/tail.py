@@ -154,7 +154,7 @@ class Reader:
         except errors.QueueNotFound:
             if not is_patient:
                 raise
-            say(f"there is no queue {self._queue} yet: waiting for its first message")
+            say(f"queue {self._queue} does not exist yet. Waiting for its first message")
         return found[::-1]
 
     async def next(self) -> list[dict[str, Any]]:

@@ -166,4 +166,4 @@ async def _named(call: Call, permission: Permission, transaction_id: str) -> Pla
 
 def missing(call: Call) -> errors.MessageNotFound:
     """The error for the message of the path."""
-    return errors.MessageNotFound(f"there is no message {'/'.join(call.parameters.values())}")
+    return errors.MessageNotFound(f"message {'/'.join(call.parameters.values())} does not exist")

@@ -32,7 +32,7 @@ declare
 begin
   select q.* into v_queue from queen.queues q where q.name = p_queue and q.deleted_at is null;
   if not found then
-    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
+    raise exception 'queue % does not exist', p_queue using errcode = 'QN001';
   end if;
   return v_queue;
 end

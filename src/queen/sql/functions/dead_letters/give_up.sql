@@ -60,7 +60,7 @@ begin
       and s.body is not null
       and coalesce(s.expires_at > v_now, true)
   ) then
-    raise exception 'there is no message at offset %', p_offset using errcode = 'QN004';
+    raise exception 'the message at offset % does not exist', p_offset using errcode = 'QN004';
   end if;
   v_delivery.group_id := v_group_id;
   v_delivery.partition_id := p_partition_id;

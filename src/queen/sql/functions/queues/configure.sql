@@ -26,7 +26,7 @@ declare
 begin
   select k into v_unknown from jsonb_object_keys(p_options) k where not queen.default_options() ? k limit 1;
   if v_unknown is not null then
-    raise exception 'there is no option %', v_unknown using errcode = 'QN006';
+    raise exception 'option % does not exist', v_unknown using errcode = 'QN006';
   end if;
 
   insert into queen.queues overriding system value

@@ -15,7 +15,7 @@ begin
   set deleted_at = queen.now(), version = q.version + 1
   where q.id = v_id and q.deleted_at is null;
   if not found then
-    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
+    raise exception 'queue % does not exist', p_queue using errcode = 'QN001';
   end if;
   update queen.groups g set deleted_at = queen.now() where g.queue_id = v_id and g.deleted_at is null;
   return v_id;

@@ -76,7 +76,7 @@ begin
         and s.base_offset + s.message_count > p_offset
         and s.body is not null
     ) then
-      raise exception 'there is no message at offset %', p_offset using errcode = 'QN004';
+      raise exception 'the message at offset % does not exist', p_offset using errcode = 'QN004';
     else
       perform queen.set_aside(v_consumer, p_offset, v_now);
     end if;

@@ -44,7 +44,7 @@ declare
 begin
   v_state := (select w.state from queen.workflows w where w.id = p_id for update);
   if v_state is null then
-    raise exception 'there is no workflow %', p_id using errcode = 'QN020';
+    raise exception 'workflow % does not exist', p_id using errcode = 'QN020';
   elsif v_state not in ('completed', 'failed', 'cancelled') then
     raise exception 'workflow % is %: cancel it first', p_id, v_state using errcode = 'QN023';
   end if;

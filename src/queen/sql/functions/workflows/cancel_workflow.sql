@@ -20,7 +20,7 @@ declare
 begin
   select w.* into v_run from queen.workflows w where w.id = p_id for no key update;
   if not found then
-    raise exception 'there is no workflow %', p_id using errcode = 'QN020';
+    raise exception 'workflow % does not exist', p_id using errcode = 'QN020';
   end if;
   v_now := queen.now();
   was_running := v_run.state in ('running', 'stopping');
@@ -89,7 +89,7 @@ declare
 begin
   perform 1 from queen.workflows w where w.id = p_id for no key update;
   if not found then
-    raise exception 'there is no workflow %', p_id using errcode = 'QN020';
+    raise exception 'workflow % does not exist', p_id using errcode = 'QN020';
   end if;
   v_now := queen.now();
   perform queen.advance_step(p_id, d.step, d.part, d.token, 'cancelled', null, null, null, v_now)

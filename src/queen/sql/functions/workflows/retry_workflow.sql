@@ -21,7 +21,7 @@ declare
 begin
   select w.* into v_run from queen.workflows w where w.id = p_id for no key update;
   if not found then
-    raise exception 'there is no workflow %', p_id using errcode = 'QN020';
+    raise exception 'workflow % does not exist', p_id using errcode = 'QN020';
   end if;
   v_now := queen.now();
   if p_from is not null and not exists (

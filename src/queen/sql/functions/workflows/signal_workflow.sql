@@ -17,7 +17,7 @@ declare
 begin
   v_state := (select w.state from queen.workflows w where w.id = p_id for no key update);
   if v_state is null then
-    raise exception 'there is no workflow %', p_id using errcode = 'QN020';
+    raise exception 'workflow % does not exist', p_id using errcode = 'QN020';
   end if;
   v_now := queen.now();
   taken := 0;
