@@ -7,8 +7,8 @@ import msgspec
 from msgspec import UNSET, UnsetType, field
 
 from queen.wire.messages import Request, Wire
+from queen.wire.resources.paging import Instant
 
-Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 Count = int | UnsetType | None
 Figure = float | UnsetType | None
 

@@ -8,13 +8,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from queen.wire.messages import Extended, Request, Wire
 from queen.wire.options import QueueOptions
-from queen.wire.resources.paging import Instant, Name, PageQuery, RevealQuery, Text
-from queen.wire.workflows import WorkflowPlace
+from queen.wire.resources.paging import Count, Instant, Name, PageQuery, RevealQuery, Text
+from queen.wire.workflows import Attempts, Priority, WorkflowPlace
 
 Seconds = Annotated[float, Meta(ge=0)]
-Attempts = Annotated[int, Meta(ge=1, le=1000)]
-Priority = Annotated[int, Meta(ge=1, le=5)]
-Count = Annotated[int, Meta(ge=0, le=2**53)]
 Bin = Annotated[int, Meta(ge=0, le=127)]
 JobStatus = Literal["scheduled", "waiting", "active", "completed", "failed", "cancelled"]
 

@@ -1,7 +1,7 @@
 """Messages on a dashboard's WebSocket."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 
@@ -9,12 +9,7 @@ from queen.wire.messages import Request, Wire
 from queen.wire.resources import Buffer
 
 EventName = Literal["queue.depth.updated", "message.processed", "system.stats", "operation.updated"]
-EVENTS: tuple[EventName, ...] = (
-    "queue.depth.updated",
-    "message.processed",
-    "system.stats",
-    "operation.updated",
-)
+EVENTS: tuple[EventName, ...] = get_args(EventName)
 
 
 class Subscribe(Request, frozen=True, kw_only=True):

@@ -7,9 +7,6 @@ from msgspec import UNSET, Meta, UnsetType
 
 from queen.wire.messages import Request, Wire
 
-Amount = Annotated[int, Meta(ge=0)]
-Seconds = Annotated[float, Meta(ge=0)]
-
 
 class RateLimit(Request, frozen=True, kw_only=True):
     """The largest number of messages in any period, per group."""
@@ -85,31 +82,22 @@ class QueueOptions(Request, frozen=True, kw_only=True, omit_defaults=True):
         return cls(**found)
 
 
-_COLUMNS: Final = {
+_RENAMED: Final = {
     "lease_time": "lease_seconds",
-    "retry_limit": "retry_limit",
     "retry_delay": "retry_delay_ms",
     "max_retry_delay": "max_retry_delay_ms",
-    "retry_backoff": "retry_backoff",
-    "priority": "priority",
     "delayed_processing": "delay_seconds",
     "window_buffer": "window_seconds",
     "dead_letter_queue": "dead_letter",
     "dlq_after_max_retries": "dead_letter",
-    "max_size": "max_size",
     "ttl": "ttl_seconds",
     "dedup_window_seconds": "dedup_seconds",
-    "ordered": "ordered",
-    "concurrency_limit": "concurrency_limit",
-    "retention_enabled": "retention_enabled",
-    "retention_seconds": "retention_seconds",
-    "completed_retention_seconds": "completed_retention_seconds",
-    "partition_retention_seconds": "partition_retention_seconds",
     "max_wait_time_seconds": "max_wait_seconds",
-    "paused": "paused",
-    "max_payload_bytes": "max_payload_bytes",
-    "schema": "schema",
     "encryption_enabled": "encrypted",
+}
+"""Options whose columns have other names."""
+_COLUMNS: Final = _RENAMED | {
+    name: name for name in QueueOptions.__struct_fields__ if name not in {*_RENAMED, "rate_limit"}
 }
 
 

@@ -88,10 +88,9 @@ class RetryRequest(Request, frozen=True, kw_only=True):
     consumer_group: Text | None = None
 
 
-class GiveUpRequest(Request, frozen=True, kw_only=True):
+class GiveUpRequest(RetryRequest, frozen=True, kw_only=True):
     """The group, and the reason."""
 
-    consumer_group: Text | None = None
     error: Text | None = None
 
 
