@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Coroutine, Generator
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, urlsplit, urlunsplit
 from uuid import uuid4
@@ -36,12 +35,7 @@ class Databases:
             self._server = self._stack.enter_context(LocalPostgres(None)).dsn
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._stack:
             if self._template is not None and self._given is not None:
                 self._execute(f'drop database "{self._template}" with (force)')
@@ -65,17 +59,19 @@ class Databases:
         return name
 
     def _execute(self, statement: str) -> None:
-        async def execute() -> None:
-            connection = await asyncpg.connect(self._server)
-            try:
-                await connection.execute(statement)
-            finally:
-                await connection.close()
-
-        _wait_for(execute())
+        _wait_for(execute(self._server, statement))
 
     def _dsn(self, database: str) -> str:
         return urlunsplit(urlsplit(self._server)._replace(path=f"/{quote(database)}"))
+
+
+async def execute(dsn: str, statement: str) -> None:
+    """Run a statement on its own connection."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
 
 
 def _wait_for(work: Coroutine[Any, Any, object]) -> None:

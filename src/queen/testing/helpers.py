@@ -97,26 +97,8 @@ class _Inline:
     async def close(self) -> None:
         await self._inner.close()
 
-    async def exchange(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        *,
-        key: str | None = None,
-        wait_seconds: float = 0,
-        is_repeatable: bool = True,
-        headers: dict[str, str] | None = None,
-    ) -> Reply:
-        reply = await self._inner.exchange(
-            method,
-            path,
-            body,
-            key=key,
-            wait_seconds=wait_seconds,
-            is_repeatable=is_repeatable,
-            headers=headers,
-        )
+    async def exchange(self, method: str, path: str, *body: Any, **options: Any) -> Reply:  # noqa: ANN401 - of Transport
+        reply = await self._inner.exchange(method, path, *body, **options)
         if path in _PUSHING and not _is_draining.get():
             await drain(self._queen)
         return reply

@@ -5,12 +5,11 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, Final, Self, TypeVar
 
-import asyncpg
-
 from queen.client.client import Queen
 from queen.client.durations import seconds_of
 from queen.server.app import App
 from queen.settings import Settings
+from queen.testing.databases import execute
 from queen.testing.in_process import AppTransport
 
 T = TypeVar("T")
@@ -104,18 +103,10 @@ class QueenClock:
 
     def __init__(self, server: QueenServer) -> None:
         self._server = server
-        server.run(self._execute(_CLOCK))
+        server.run(execute(server.dsn, _CLOCK))
 
     def advance(self, duration: float | str) -> None:
         """Advance the clock: 30, "30s", "5m", "1h"."""
-        seconds = seconds_of(duration)
-        self._server.run(
-            self._execute(f"update public.clock set at = at + interval '{seconds:f} seconds'")
-        )
-
-    async def _execute(self, statement: str) -> None:
-        connection = await asyncpg.connect(self._server.dsn)
-        try:
-            await connection.execute(statement)
-        finally:
-            await connection.close()
+        step = f"interval '{seconds_of(duration):f} seconds'"
+        statement = f"update public.clock set at = at + {step}"
+        self._server.run(execute(self._server.dsn, statement))
