@@ -144,7 +144,7 @@ def methods(module: str, name: str) -> list[ast.FunctionDef | ast.AsyncFunctionD
 
 def is_shown(name: str, class_: str, module: str) -> bool:
     if name == "__init__":
-        return module == "client"
+        return module == "session"
     if name in SPECIAL:
         return class_ in ("SyncQueen", "SyncMessage")
     # Only its buffer calls this method of a buffered push.

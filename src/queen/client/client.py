@@ -1,27 +1,23 @@
 """`Queen`: the entry point of the SDK."""
 
 import asyncio
-import logging
-import os
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+
+import msgspec
 
 from queen.client import runner
 from queen.client.config import Config
 from queen.client.queue import Queue
 from queen.client.session import Session
 from queen.client.transaction import Transaction
-from queen.client.transport.base import Transport
 
 if TYPE_CHECKING:
     from queen.client.admin.admin import Admin
 
 T = TypeVar("T")
-
-_LOG: Final = logging.getLogger("queen.client")
 
 
 class Queen(Session):
@@ -34,24 +30,10 @@ class Queen(Session):
             await queen.queue("orders").push([{"data": {"total": 12}}])
     """
 
-    def __init__(
-        self,
-        where: "str | Sequence[str] | Mapping[str, Any] | None" = None,
-        *,
-        transport: Transport | None = None,
-        **options: Any,  # noqa: ANN401 - fields of Config
-    ) -> None:
-        super().__init__(where, transport=transport, **options)
-        self._stop: asyncio.Event | None = None
-        if os.environ.get("QUEEN_CLIENT_LOG", "").lower() in ("1", "true", "yes"):
-            _log_to_stderr()
-        _LOG.info("client.initialized: %d servers", len(self.config.urls))
-
     @classmethod
     def from_env(cls) -> Self:
         """A client configured by QUEEN_BASE_URL and the CLIENT_ variables."""
-        config = Config.from_env()
-        return cls({name: getattr(config, name) for name in config.__struct_fields__})
+        return cls(msgspec.structs.asdict(Config.from_env()))
 
     # Queues.
 
@@ -132,15 +114,3 @@ class Queen(Session):
     def dependency(self) -> "Queen":
         """The dependency for FastAPI: ``Annotated[Queen, Depends(queen.dependency)]``."""
         return self
-
-
-def _log_to_stderr() -> None:
-    if not _LOG.handlers:
-        handler = logging.StreamHandler()
-        form = logging.Formatter(
-            "[%(asctime)s.%(msecs)03dZ] [%(levelname)s] [%(name)s] %(message)s", "%Y-%m-%dT%H:%M:%S"
-        )
-        form.converter = time.gmtime
-        handler.setFormatter(form)
-        _LOG.addHandler(handler)
-        _LOG.setLevel(logging.DEBUG)

@@ -11,9 +11,7 @@ from queen.client.payloads import Codec
 from queen.wire.messages import Acknowledgment, MessageRun, RunExtra
 
 if TYPE_CHECKING:
-    from typing_extensions import (
-        TypeVar,
-    )  # `typing` has defaults only since Python 3.13.
+    from typing_extensions import TypeVar  # `typing` has defaults only since Python 3.13.
 
     T = TypeVar("T", default=Any)
 else:

@@ -107,17 +107,9 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
         ``message_count`` 100, ``time_millis`` 1000, ``when_full`` ``wait`` or ``raise``.
         """
-        return BufferedQueue(
-            queen=self.queen,
-            name=self.name,
-            type=self.type,
-            partition_name=self.partition_name,
-            namespace_name=self.namespace_name,
-            task_name=self.task_name,
-            options=self.options,
-            choice=self.choice,
-            buffering=BufferOptions.of({**(options or {}), **others}),
-        )
+        fields = msgspec.structs.asdict(self)
+        fields["buffering"] = BufferOptions.of({**(options or {}), **others})
+        return BufferedQueue(**fields)
 
     @overload
     async def push(

@@ -4,10 +4,10 @@ import asyncio
 import atexit
 import logging
 import os
+import time
 import warnings
 import weakref
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Self
 
 from queen.client.consume.consumer import Consumers
@@ -35,21 +35,20 @@ class Session(Pusher, Settler):
         self.consumers = Consumers(self)
         self.handlers: list[Handler] = []
         """Registered handlers, which `run` consumes with."""
+        self._stop: asyncio.Event | None = None
         self._now: asyncio.Event | None = None
         """Set when `run` must cancel its handlers."""
         _ALL.add(self)
+        if os.environ.get("QUEEN_CLIENT_LOG", "").lower() in ("1", "true", "yes"):
+            _log_to_stderr()
+        _LOG.info("client.initialized: %d servers", len(self.config.urls))
 
     async def __aenter__(self) -> Self:
         await self.transport.open()
         self.buffers.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -101,6 +100,18 @@ def _after_fork() -> None:
 def _at_exit() -> None:
     for session in list(_ALL):
         session.warn_of_loss()
+
+
+def _log_to_stderr() -> None:
+    if not _LOG.handlers:
+        handler = logging.StreamHandler()
+        form = logging.Formatter(
+            "[%(asctime)s.%(msecs)03dZ] [%(levelname)s] [%(name)s] %(message)s", "%Y-%m-%dT%H:%M:%S"
+        )
+        form.converter = time.gmtime
+        handler.setFormatter(form)
+        _LOG.addHandler(handler)
+        _LOG.setLevel(logging.DEBUG)
 
 
 os.register_at_fork(after_in_child=_after_fork)

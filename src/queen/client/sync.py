@@ -14,6 +14,8 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import wraps
 from typing import Any, Final, Generic, Self, TypeVar
 
+import msgspec
+
 from queen.client.admin.admin import Admin
 from queen.client.admin.dead_letters import DeadLetters
 from queen.client.client import Queen
@@ -58,8 +60,7 @@ class SyncQueen:
     @classmethod
     def from_env(cls) -> Self:
         """Create a client configured by QUEEN_BASE_URL and the CLIENT_ variables."""
-        config = Config.from_env()
-        return cls({name: getattr(config, name) for name in config.__struct_fields__})
+        return cls(msgspec.structs.asdict(Config.from_env()))
 
     def __enter__(self) -> Self:
         self._loop.run(self._queen.__aenter__())

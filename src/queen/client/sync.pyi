@@ -39,13 +39,6 @@ class SyncQueen:
         """Run all registered handlers until `stop`, or with ``handle_signals`` until SIGTERM."""
     def stop(self, *, now: bool = False) -> None:
         """End `run`; with ``now`` handlers are cancelled."""
-    def __init__(
-        self,
-        where: str | Sequence[str] | Mapping[str, Any] | None = None,
-        *,
-        transport: Transport | None = None,
-        **options: Any,
-    ) -> None: ...
     @property
     def admin(self) -> SyncAdmin:
         """The admin API."""
@@ -61,6 +54,13 @@ class SyncQueen:
     @property
     def is_stopping(self) -> bool:
         """Whether `stop` was called."""
+    def __init__(
+        self,
+        where: str | Sequence[str] | Mapping[str, Any] | None = None,
+        *,
+        transport: Transport | None = None,
+        **options: Any,
+    ) -> None: ...
     def push(
         self,
         items: Sequence[PushItem | Mapping[str, Any]] | Mapping[str, Any],

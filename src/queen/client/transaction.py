@@ -49,10 +49,8 @@ class Transaction:
         """Acknowledge messages in the transaction; every ack carries its lease."""
         many = [messages] if isinstance(messages, str | Mapping) else messages
         given = [message_of(each) for each in many]
-        acks = [
-            AckOperation(**_fields(self.queen.acknowledgment(each, status, context)))
-            for each in given
-        ]
+        settled = [self.queen.acknowledgment(each, status, context) for each in given]
+        acks = [AckOperation(**msgspec.structs.asdict(each)) for each in settled]
         return replace(self, operations=(*self.operations, *acks), acked=(*self.acked, *given))
 
     def queue(self, name: str) -> "Transaction":
@@ -122,7 +120,3 @@ class Transaction:
             return await queen.transport.exchange(
                 "POST", "/api/v1/transaction", msgspec.json.encode(request)
             )
-
-
-def _fields(struct: msgspec.Struct) -> dict[str, Any]:
-    return {name: getattr(struct, name) for name in struct.__struct_fields__}

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from queen.client.admin.base import API, Calls, answer, name_of, query_of
+from queen.client.admin.base import API, Calls, name_of
 from queen.wire.jobs import (
     AllMetrics,
     CleanRequest,
@@ -37,13 +37,8 @@ class JobCalls(Calls):
         reveal: bool = False,
     ) -> JobInfo:
         """Return a job. With ``wait_seconds``, as soon as it has ended."""
-        query: dict[str, Any] = {"key": key, "reveal": reveal or None}
-        if wait_seconds > 0:
-            query |= {"wait": "true", "timeout": round(wait_seconds * 1000)}
-        reply = await self._transport.exchange(
-            "GET", f"{API}{_job(queue, id_)}{query_of(query)}", wait_seconds=wait_seconds
-        )
-        return answer(reply, JobInfo)
+        query = {"key": key, "reveal": reveal or None}
+        return await self._get(_job(queue, id_), JobInfo, query, wait_seconds=wait_seconds)
 
     def jobs(self, queue: str, **filters: Any) -> AsyncIterator[JobInfo]:  # noqa: ANN401
         """List the jobs of a queue, newest first."""
@@ -64,9 +59,8 @@ class JobCalls(Calls):
     ) -> None:
         """Store the progress of a job. Repeating the call has no further effect."""
         body = {"leaseId": lease_id, "progress": progress, "key": key}
-        await self._transport.exchange(
-            "POST", f"{API}{_job(queue, id_)}/progress", msgspec.json.encode(body)
-        )
+        path = f"{API}{_job(queue, id_)}/progress"
+        await self._transport.exchange("POST", path, msgspec.json.encode(body))
 
     async def renew(
         self,
@@ -79,10 +73,7 @@ class JobCalls(Calls):
         body = RenewRequest(
             lease_ids=list(lease_ids), seconds=seconds, jobs=list(jobs), report=report
         )
-        reply = await self._transport.exchange(
-            "POST", f"{API}/jobs/renew", msgspec.json.encode(body)
-        )
-        return answer(reply, RenewResponse)
+        return await self._send("POST", "/jobs/renew", body, RenewResponse, is_repeatable=True)
 
     async def metrics(self, queue: str | None = None) -> list[QueueMetrics]:
         """Return the metrics of one queue, or of all queues that have jobs."""

@@ -11,7 +11,7 @@ from queen.client.durations import KEPT_SECONDS, LONG_SECONDS, seconds_of
 from queen.client.payloads import encode
 from queen.jobs.chains import chain_of
 from queen.jobs.options import JobOptions, running_of
-from queen.wire.jobs import LEVELS, NORMAL, Envelope, Link, Parent
+from queen.wire.jobs import LEVELS, NORMAL, Envelope, Link, Parent, Running
 from queen.wire.messages import PushItem
 
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -84,13 +84,9 @@ def child_of(link: Link, parent: Parent | None) -> PushItem:
     envelope = Envelope(
         name=link.name,
         data=result if link.data is msgspec.UNSET else link.data,
-        attempts=link.attempts,
-        backoff=link.backoff,
-        timeout_seconds=link.timeout_seconds,
-        result_seconds=link.result_seconds,
         chain=link.chain,
-        metadata=link.metadata,
         parent=parent,
+        **{option: getattr(link, option) for option in Running.__struct_fields__},
     )
     is_held_back = link.delay_seconds is not None
     return PushItem(

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from queen import errors
-from queen.client.message import Message, part
+from queen.client.message import Message, T, part
 from queen.client.payloads import Codec, encode
 from queen.jobs.api import JobCalls
 from queen.jobs.envelope import child_of, item_of
@@ -19,15 +19,7 @@ from queen.wire.messages import MessageRun, PushItem
 from queen.wire.workflows import WorkflowPlace
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar  # The one in `typing` has defaults since Python 3.13.
-
     from queen.client.client import Queen
-
-    T = TypeVar("T", default=Any)
-else:
-    from typing import TypeVar
-
-    T = TypeVar("T")
 
 ENVELOPES: Final = Codec(Envelope)
 

@@ -26,14 +26,30 @@ class Calls:
     def _transport(self) -> Transport:
         return self._connection.transport
 
-    async def _get(self, path: str, type_: type[T], query: dict[str, Any] | None = None) -> T:
-        reply = await self._transport.exchange("GET", API + path + query_of(query or {}))
+    async def _get(
+        self,
+        path: str,
+        type_: type[T],
+        query: dict[str, Any] | None = None,
+        *,
+        wait_seconds: float = 0,
+    ) -> T:
+        """Read a resource. With ``wait_seconds``, the server responds as soon as it has ended."""
+        given = query or {}
+        if wait_seconds > 0:
+            given = {**given, "wait": True, "timeout": round(wait_seconds * 1000)}
+        path = API + path + query_of(given)
+        reply = await self._transport.exchange("GET", path, wait_seconds=wait_seconds)
         return answer(reply, type_)
 
-    async def _send(self, method: str, path: str, body: object, type_: type[T]) -> T:
-        """Send a request. It is repeated only if it was certainly not applied."""
+    async def _send(
+        self, method: str, path: str, body: object, type_: type[T], *, is_repeatable: bool = False
+    ) -> T:
+        """Send a request. By default it is repeated only if it was certainly not applied."""
         sent = None if body is None else msgspec.json.encode(body)
-        reply = await self._transport.exchange(method, API + path, sent, is_repeatable=False)
+        reply = await self._transport.exchange(
+            method, API + path, sent, is_repeatable=is_repeatable
+        )
         return answer(reply, type_)
 
     async def _pages(

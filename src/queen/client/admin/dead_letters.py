@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
 
 import msgspec
 
+from queen.client.admin.base import API, query_of
 from queen.client.connection import Connection
 from queen.client.transport.base import decoded
 
@@ -48,37 +48,29 @@ class DeadLetters:
 
     async def get(self) -> dict[str, Any]:
         """Return ``{"messages": […], "total": …, "nextCursor": …}``, newest first."""
-        query = {**self._filter(), "limit": self.most, "cursor": self.after}
-        if self.is_revealed:
-            query["reveal"] = "true"
-        text = urlencode({name: value for name, value in query.items() if value is not None})
-        reply = await self.queen.transport.exchange("GET", f"/api/v1/dlq?{text}")
-        return decoded(reply, msgspec.json.decode)
+        page = {"limit": self.most, "cursor": self.after, "reveal": self.is_revealed or None}
+        path = f"{API}/dlq{query_of({**self._filter(), **page})}"
+        return decoded(await self.queen.transport.exchange("GET", path), msgspec.json.decode)
 
     async def redrive(self, *, rate: float | None = None) -> dict[str, Any]:
         """Redeliver to the group that failed. Returns the count or the operation."""
-        given = {name: value for name, value in self._filter().items() if value is not None}
-        body: dict[str, Any] = {"filter": given}
+        body: dict[str, Any] = {"filter": self._filter()}
         if rate is not None:
             body["ratePerSecond"] = rate
-        reply = await self.queen.transport.exchange(
-            "POST", "/api/v1/dlq/redrive", msgspec.json.encode(body)
-        )
+        path = f"{API}/dlq/redrive"
+        reply = await self.queen.transport.exchange("POST", path, msgspec.json.encode(body))
         return decoded(reply, msgspec.json.decode)
 
     async def purge(self) -> dict[str, Any]:
         """Delete them permanently."""
-        given = {name: value for name, value in self._filter().items() if value is not None}
-        reply = await self.queen.transport.exchange("DELETE", f"/api/v1/dlq?{urlencode(given)}")
+        path = f"{API}/dlq{query_of(self._filter())}"
+        reply = await self.queen.transport.exchange("DELETE", path)
         return decoded(reply, msgspec.json.decode) if reply.body else {}
 
     def _filter(self) -> dict[str, Any]:
-        return {
-            "queue": self.queue,
-            "consumerGroup": self.group,
-            "from": self.since,
-            "to": self.until,
-        }
+        group, since, until = self.group, self.since, self.until
+        given = {"queue": self.queue, "consumerGroup": group, "from": since, "to": until}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 def _text(instant: str | datetime) -> str:

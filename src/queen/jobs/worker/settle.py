@@ -139,8 +139,7 @@ class AckBatcher:
         is applied once. Raises the error if the server did not apply the request.
         """
         leased.is_acked = True
-        fields = {f: getattr(acknowledgment, f) for f in acknowledgment.__struct_fields__}
-        operations = [AckOperation(**fields), *others]
+        operations = [AckOperation(**msgspec.structs.asdict(acknowledgment)), *others]
         with tracing.committing([leased.message], operations) as given:
             async with self._session.producers().lend() as producer:
                 request = TransactionRequest(

@@ -64,6 +64,12 @@ class JobCounters:
         self.bins[bin_] = self.bins.get(bin_, 0) + 1
         self.seconds += seconds
 
+    def report(self) -> JobFigures:
+        """Return the counts since the last report, and reset them."""
+        figures = JobFigures(**{field: getattr(self, field) for field in self.__slots__})
+        self.clear()
+        return figures
+
     @property
     def has_news(self) -> bool:
         return bool(self.bins or self.completed or self.failed or self.retried)
@@ -103,21 +109,7 @@ class WorkerCounters:
             return None
         self._reported_at = now
         self._was_running = is_running
-        jobs = [
-            JobFigures(
-                queue=each.queue,
-                name=each.name,
-                completed=each.completed,
-                failed=each.failed,
-                retried=each.retried,
-                running=each.running,
-                seconds=each.seconds,
-                bins=each.bins,
-            )
-            for each in counters
-        ]
-        for each in counters:
-            each.clear()
+        jobs = [each.report() for each in counters]
         self._number += 1
         self._unconfirmed = WorkerReport(
             worker=self._worker, number=self._number, queues=self._queues, jobs=jobs

@@ -7,7 +7,7 @@ from uuid import uuid4
 import msgspec
 
 from queen.client import tracing
-from queen.client.admin.base import API, Calls, answer, name_of, query_of
+from queen.client.admin.base import Calls, name_of
 from queen.wire import workflows as wire
 
 
@@ -18,20 +18,13 @@ class WorkflowCalls(Calls):
         """Start a run. It has an id, so the request can be repeated after a lost response."""
         named = msgspec.structs.replace(request, id=request.id or str(uuid4()))
         with tracing.starting(request.name):
-            reply = await self._transport.exchange(
-                "POST", f"{API}/workflows", msgspec.json.encode(named)
+            return await self._send(
+                "POST", "/workflows", named, wire.WorkflowStarted, is_repeatable=True
             )
-        return answer(reply, wire.WorkflowStarted)
 
     async def show(self, id_: str, *, wait_seconds: float = 0) -> wire.WorkflowDetail:
         """Return a run. With ``wait_seconds``, as soon as it has ended."""
-        query: dict[str, Any] = {}
-        if wait_seconds > 0:
-            query = {"wait": "true", "timeout": round(wait_seconds * 1000)}
-        reply = await self._transport.exchange(
-            "GET", f"{API}{_path(id_)}{query_of(query)}", wait_seconds=wait_seconds
-        )
-        return answer(reply, wire.WorkflowDetail)
+        return await self._get(_path(id_), wire.WorkflowDetail, wait_seconds=wait_seconds)
 
     def all(self, **filters: Any) -> AsyncIterator[wire.WorkflowInfo]:  # noqa: ANN401
         """List runs, newest first, by state, name, correlation_id and tag."""
@@ -44,10 +37,8 @@ class WorkflowCalls(Calls):
 
     async def signal(self, id_: str, request: wire.SignalRequest) -> wire.Signalled:
         """Send a signal. A repeat changes nothing, because each step takes one signal."""
-        reply = await self._transport.exchange(
-            "POST", f"{API}{_path(id_)}/signal", msgspec.json.encode(request)
-        )
-        return answer(reply, wire.Signalled)
+        path = f"{_path(id_)}/signal"
+        return await self._send("POST", path, request, wire.Signalled, is_repeatable=True)
 
     async def cancel(self, id_: str, request: wire.CancelRequest) -> wire.Cancelled:
         return await self._send("POST", f"{_path(id_)}/cancel", request, wire.Cancelled)
