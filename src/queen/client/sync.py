@@ -21,6 +21,7 @@ from queen.client.admin.dead_letters import DeadLetters
 from queen.client.client import Queen
 from queen.client.config import Config
 from queen.client.consume.consumer import Consumption
+from queen.client.consume.dispatch import is_async
 from queen.client.message import Message
 from queen.client.push.buffered import Buffered
 from queen.client.queue import BufferedQueue, Queue
@@ -334,8 +335,7 @@ def _inner(value: Any, loop: _Loop, *, is_handler: bool) -> Any:  # noqa: ANN401
 
 def _function(function: Callable[..., Any], loop: _Loop, *, is_handler: bool) -> Callable[..., Any]:
     """Wrap a handler or callback, so that it gets values without ``await``."""
-    call: Any = getattr(function, "__call__", None)  # noqa: B004 - what it does
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
+    if is_async(function):
         return function
 
     @wraps(function)

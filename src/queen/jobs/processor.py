@@ -1,6 +1,5 @@
 """Processors: typed functions that run the jobs of a name."""
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import (
     Any,
@@ -18,6 +17,7 @@ from typing import (
 import msgspec
 
 from queen import errors
+from queen.client.consume.dispatch import is_async
 from queen.client.durations import Duration
 from queen.client.payloads import Codec
 from queen.jobs.chains import link_of
@@ -92,9 +92,7 @@ class Processor(Generic[T, R, X]):
         """None runs every name in the queue that has no processor."""
         self.function = function
         self.settings = settings
-        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004 - is it a coroutine function, not: is it there
-        )
+        self.is_async = is_async(function)
         if self.is_async and settings.is_process:
             raise errors.BadRequest("process=True needs a plain function, not a coroutine function")
         data_type, result_type = _types_of(function)

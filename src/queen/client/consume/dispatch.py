@@ -6,7 +6,6 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +30,14 @@ class Handler(msgspec.Struct, frozen=True):
     """The type of the payloads; None for any JSON."""
 
 
+class _Call(msgspec.Struct, frozen=True, eq=False):
+    """One call of the handler, with a message or a list, and the leases of its messages."""
+
+    given: Any
+    messages: list[Message[Any]]
+    lease_ids: list[str]
+
+
 class Dispatcher:
     """Hands the messages of one consumer to its handler. It does not pop."""
 
@@ -48,7 +55,7 @@ class Dispatcher:
         self._options = options
         self._function = handler.function
         self._on_outlasting = on_outlasting
-        self._is_async = _is_async(handler.function)
+        self._is_async = is_async(handler.function)
         self._is_single = options.is_each or options.batch == 1
         self._acks = options.auto_ack is not False
         self._threads: ThreadPoolExecutor | None = None
@@ -78,10 +85,10 @@ class Dispatcher:
             readable = await self._readable(messages)
             if not readable:
                 return
-            if not self._is_single:
-                await self._handle(readable, readable, lease_ids)
-                return
-            await self._each(readable)
+            if self._is_single:
+                await self._each(readable)
+            else:
+                await self._handle(_Call(readable, readable, lease_ids))
         finally:
             self.leases.remove(id_ for id_ in lease_ids if id_ not in self._outlasting)
 
@@ -105,7 +112,7 @@ class Dispatcher:
                 return
             try:
                 under = [] if message.lease_id is None else [message.lease_id]
-                goes_on = await self._handle(message, [message], under)
+                goes_on = await self._handle(_Call(message, [message], under))
             except asyncio.CancelledError:
                 # The handler was cancelled: the messages after it are released with its own.
                 rest = [m for m in messages[at + 1 :] if m.lease_id not in over]
@@ -134,108 +141,86 @@ class Dispatcher:
                 await self._settler.settle(bad)
         return good
 
-    async def _handle(
-        self,
-        given: Any,  # noqa: ANN401 - a message or a list
-        messages: list[Message[Any]],
-        leases: list[str],
-    ) -> bool:
+    async def _handle(self, call: _Call) -> bool:
         """Run the handler; False if the delivery has ended early."""
-        task = asyncio.ensure_future(self._call(given, messages))
+        task = asyncio.ensure_future(self._run(call))
         # A thread cannot be cancelled. It runs to its end, and its messages are not acked.
-        self.leases.set_task(leases, task if self._is_async else None)
+        self.leases.set_task(call.lease_ids, task if self._is_async else None)
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
             # The shutdown timeout is over: release the messages immediately.
             thread = self._in_thread.get(task)
             if thread is not None and not thread.cancel():
-                self._leave(task, given, messages, leases)
+                self._leave(task, call)
                 raise
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            await asyncio.shield(self.release(messages))
+            await asyncio.shield(self.release(call.messages))
             raise
         finally:
-            self.leases.set_task(leases, None)
-        return await self._conclude(task, given, messages)
+            self.leases.set_task(call.lease_ids, None)
+        return await self._conclude(task, call)
 
-    async def _conclude(
-        self,
-        task: "asyncio.Task[None]",
-        given: Any,  # noqa: ANN401 - a message or a list
-        messages: list[Message[Any]],
-    ) -> bool:
+    async def _conclude(self, task: "asyncio.Task[None]", call: _Call) -> bool:
         """Acknowledge messages whose handler has ended."""
         failure = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if any(message.is_lost for message in messages):
-            await self._report_lost(given, messages)
+        if any(message.is_lost for message in call.messages):
+            await self._report_lost(call)
             return False
         if isinstance(failure, asyncio.CancelledError) and self.stopping.is_set():
-            await self.release(messages)
+            await self.release(call.messages)
             return False
         # A handler that cancels itself has failed like any other.
-        if self._acks and not await self._settle(given, messages, failure):
+        if self._acks and not await self._settle(call, failure):
             return False
-        await self._report(given, failure)
+        await self._report(call, failure)
         if failure is not None and not self._acks:
             return False
-        return not any(message.is_delivery_over for message in messages)
+        return not any(message.is_delivery_over for message in call.messages)
 
-    def _leave(
-        self,
-        task: "asyncio.Task[None]",
-        given: Any,  # noqa: ANN401 - a message or a list
-        messages: list[Message[Any]],
-        leases: list[str],
-    ) -> None:
+    def _leave(self, task: "asyncio.Task[None]", call: _Call) -> None:
         """Stop waiting for a thread, and keep its leases until it ends."""
         _LOG.warning(
             "consume.still_working: %s: a thread cannot be stopped; it keeps its lease",
-            messages[0],
+            call.messages[0],
         )
-        self._outlasting.update(leases)
+        self._outlasting.update(call.lease_ids)
         if self._renewing is None:
             self._renewing = asyncio.create_task(self.leases.renew_forever())
-        self._on_outlasting(asyncio.create_task(self._outlast(task, given, messages, leases)))
+        self._on_outlasting(asyncio.create_task(self._outlast(task, call)))
 
-    async def _outlast(
-        self,
-        task: "asyncio.Task[None]",
-        given: Any,  # noqa: ANN401 - a message or a list
-        messages: list[Message[Any]],
-        leases: list[str],
-    ) -> None:
+    async def _outlast(self, task: "asyncio.Task[None]", call: _Call) -> None:
         """Wait for a thread, renew its leases meanwhile, and acknowledge its messages."""
         try:
             await asyncio.wait([task])
-            goes_on = await self._conclude(task, given, messages)
+            goes_on = await self._conclude(task, call)
         except asyncio.CancelledError:
             task.cancel()
-            _LOG.error("consume.left_working: %s: its lease will expire", messages[0])
+            _LOG.error("consume.left_working: %s: its lease will expire", call.messages[0])
             raise
         finally:
-            self._outlasting.difference_update(leases)
-            self.leases.remove(leases)
+            self._outlasting.difference_update(call.lease_ids)
+            self.leases.remove(call.lease_ids)
             if not self._outlasting and self._renewing is not None:
                 self._renewing.cancel()
                 self._renewing = None
         if goes_on:
-            await self.release(messages)  # More messages of their delivery follow.
+            await self.release(call.messages)  # More messages of their delivery follow.
 
-    async def _call(self, given: Any, messages: list[Message[Any]]) -> None:  # noqa: ANN401
-        with tracing.processing(messages):
+    async def _run(self, call: _Call) -> None:
+        with tracing.processing(call.messages):
             if self._is_async:
-                await self._function(given)
+                await self._function(call.given)
                 return
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(
                     self._options.concurrency or self._settler.config.concurrency, "queen-handler"
                 )
-            work = partial(tracing.carried(self._function), given)
             task = asyncio.current_task()
             assert task is not None
-            thread = self._in_thread[task] = self._threads.submit(work)
+            function = tracing.carried(self._function)
+            thread = self._in_thread[task] = self._threads.submit(function, call.given)
             try:
                 result = await asyncio.wrap_future(thread)
             finally:
@@ -243,13 +228,9 @@ class Dispatcher:
             if inspect.isawaitable(result):
                 await result
 
-    async def _settle(
-        self,
-        given: Any,  # noqa: ANN401 - a message or a list
-        messages: list[Message[Any]],
-        failure: BaseException | None,
-    ) -> bool:
+    async def _settle(self, call: _Call, failure: BaseException | None) -> bool:
         """Acknowledge the messages that the handler did not; False if that is rejected."""
+        messages = call.messages
         # A nack by the handler may have ended a delivery: its other messages are redelivered.
         over = {each.lease_id for each in messages if each.is_settled and each.is_delivery_over}
         left = [message for message in messages if not message.is_settled]
@@ -266,21 +247,21 @@ class Dispatcher:
                 message.is_lost = True
             if self._options.on_lease_lost is not None:
                 self._notify_lost(lost)
-            await self._report_lost(given, messages)
+            await self._report_lost(call)
             return False
         except Exception as error:
             # The lease expires, and the messages are redelivered.
             _LOG.warning("consume.ack_failed: %s: %s", messages[0], error)
-            await self._report(given, error)
+            await self._report(call, error)
             return False
         return True
 
-    async def _report_lost(self, given: Any, messages: list[Message[Any]]) -> None:  # noqa: ANN401
-        lost = next(message for message in messages if message.is_lost)
+    async def _report_lost(self, call: _Call) -> None:
+        lost = next(message for message in call.messages if message.is_lost)
         error = errors.LeaseLost(f"{lost}: its lease was lost, so no message was acked")
         _LOG.warning("consume.lease_lost: %s", error)
         if self._options.on_error is not None:
-            await _call_back(self._options.on_error, given, error)
+            await _call_back(self._options.on_error, call.given, error)
 
     def _notify_lost(self, messages: list[Message[Any]]) -> None:
         """Call ``on_lease_lost`` with each message; the handler continues."""
@@ -290,13 +271,13 @@ class Dispatcher:
             self._callbacks.add(task)
             task.add_done_callback(self._callbacks.discard)
 
-    async def _report(self, given: Any, failure: BaseException | None) -> None:  # noqa: ANN401
+    async def _report(self, call: _Call, failure: BaseException | None) -> None:
         options = self._options
         if failure is None:
             if options.on_success is not None:
-                await _call_back(options.on_success, given)
+                await _call_back(options.on_success, call.given)
         elif options.on_error is not None:
-            await _call_back(options.on_error, given, failure)
+            await _call_back(options.on_error, call.given, failure)
         else:
             _LOG.warning("consume.handler_failed", exc_info=failure)
 
@@ -311,8 +292,8 @@ async def _call_back(callback: Callable[..., Any], *given: Any) -> None:  # noqa
         _LOG.exception("consume.callback_failed")
 
 
-def _is_async(handler: Callable[[Any], Any]) -> bool:
-    """Whether the handler is awaited. Plain functions would block the event loop."""
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
-        getattr(handler, "__call__", None)  # noqa: B004 - what it does, not whether it has one
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether the function is awaited. Plain functions would block the event loop."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - what it does, not whether it has one
     )
