@@ -85,7 +85,6 @@ NAMES = {
 WIRES = {
     "admin.admin": "_resources",
     "admin.analytics": "_analytics",
-    "admin.pipelines": "_resources",
     "admin.schedules": "_resources",
     "admin.tokens": "_access",
 }

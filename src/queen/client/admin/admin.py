@@ -9,14 +9,13 @@ import msgspec
 
 from queen.client.admin.analytics import Analytics
 from queen.client.admin.base import API, answer, name_of, query_of
-from queen.client.admin.pipelines import Pipelines
 from queen.client.admin.schedules import Schedules
 from queen.client.admin.tokens import Access
 from queen.client.backoff import Backoff
 from queen.wire import resources as wire
 
 
-class Admin(Analytics, Access, Schedules, Pipelines):
+class Admin(Analytics, Access, Schedules):
     """
     All admin routes of the HTTP API.
 
@@ -62,10 +61,7 @@ class Admin(Analytics, Access, Schedules, Pipelines):
         return await self._send("POST", f"{_queue(queue)}/resume", None, wire.Paused)
 
     async def purge(self, queue: str, **request: Any) -> wire.Operation:  # noqa: ANN401 - of PurgeRequest
-        body = wire.PurgeRequest(**request)
-        return (
-            await self._send("POST", f"{_queue(queue)}/purge", body, wire.OperationStarted)
-        ).operation
+        return await self._start("POST", f"{_queue(queue)}/purge", wire.PurgeRequest(**request))
 
     async def count_purge(self, queue: str, **request: Any) -> wire.Counted:  # noqa: ANN401 - of PurgeRequest
         """Count the messages that a purge would remove."""
@@ -73,7 +69,7 @@ class Admin(Analytics, Access, Schedules, Pipelines):
         return await self._send("POST", f"{_queue(queue)}/purge", body, wire.Counted)
 
     async def delete_queue(self, queue: str) -> wire.Operation:
-        return (await self._send("DELETE", _queue(queue), None, wire.OperationStarted)).operation
+        return await self._start("DELETE", _queue(queue))
 
     # Groups.
 
@@ -166,8 +162,7 @@ class Admin(Analytics, Access, Schedules, Pipelines):
         return await self._begin("/dlq/purge", request)
 
     async def purge_dead_letters(self, queue: str, **filters: Any) -> wire.Operation:  # noqa: ANN401
-        path = f"/dlq{query_of({'queue': queue, **filters})}"
-        return (await self._send("DELETE", path, None, wire.OperationStarted)).operation
+        return await self._start("DELETE", f"/dlq{query_of({'queue': queue, **filters})}")
 
     async def count_dead_letters(self, queue: str, **filters: Any) -> wire.Counted:  # noqa: ANN401
         """Count the dead letters that a purge would remove."""
@@ -198,8 +193,10 @@ class Admin(Analytics, Access, Schedules, Pipelines):
         return started.operation
 
     async def cancel_operation(self, id_: str) -> wire.Operation:
-        path = f"/operations/{name_of(id_)}"
-        return (await self._send("DELETE", path, None, wire.OperationStarted)).operation
+        return await self._start("DELETE", f"/operations/{name_of(id_)}")
+
+    async def _start(self, method: str, path: str, body: object = None) -> wire.Operation:
+        return (await self._send(method, path, body, wire.OperationStarted)).operation
 
     async def finished(self, operation: wire.Operation) -> wire.Operation:
         """Wait until an operation has ended, successfully or not."""
@@ -246,6 +243,14 @@ class Admin(Analytics, Access, Schedules, Pipelines):
 
     def instances(self) -> AsyncIterator[wire.Instance]:
         return self._pages("/system/instances", wire.Instances, "instances", {})
+
+    # Spark pipelines.
+
+    def pipelines(self) -> AsyncIterator[wire.Pipeline]:
+        return self._pages("/pipelines", wire.Pipelines, "pipelines", {})
+
+    async def pipeline(self, name: str) -> wire.Pipeline:
+        return await self._get(f"/pipelines/{name_of(name)}", wire.Pipeline)
 
 
 def _queue(name: str) -> str:

@@ -25,8 +25,8 @@ class DeadLetters:
     group: str | None = None
     most: int = 100
     after: str | None = None
-    since: str | None = None
-    until: str | None = None
+    since: str | datetime | None = None
+    until: str | datetime | None = None
     is_revealed: bool = False
 
     def limit(self, count: int) -> "DeadLetters":
@@ -37,10 +37,10 @@ class DeadLetters:
         return replace(self, after=cursor)
 
     def from_(self, instant: str | datetime) -> "DeadLetters":
-        return replace(self, since=_text(instant))
+        return replace(self, since=instant)
 
     def to(self, instant: str | datetime) -> "DeadLetters":
-        return replace(self, until=_text(instant))
+        return replace(self, until=instant)
 
     def reveal(self) -> "DeadLetters":
         """Return encrypted payloads instead of masked ones: needs `consume`, and is logged."""
@@ -71,7 +71,3 @@ class DeadLetters:
         group, since, until = self.group, self.since, self.until
         given = {"queue": self.queue, "consumerGroup": group, "from": since, "to": until}
         return {name: value for name, value in given.items() if value is not None}
-
-
-def _text(instant: str | datetime) -> str:
-    return instant.isoformat() if isinstance(instant, datetime) else instant
