@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any, Final
 
 from queen import errors
@@ -27,15 +28,24 @@ async def run(
     ``on_signal`` is called on SIGTERM and SIGINT.
     """
     _check_handlers(session)
-    loop = asyncio.get_running_loop()
-    numbers = () if on_signal is None else (signal.SIGTERM, signal.SIGINT)
-    for number in numbers:
-        assert on_signal is not None
-        loop.add_signal_handler(number, on_signal)
-    try:
+    with handling_signals(on_signal):
         consumers = [session.consumers.start(handler, stop) for handler in session.handlers]
         await _wait_for(consumers, stop)
         await session.buffers.here().finish(now)
+
+
+@contextmanager
+def handling_signals(on_signal: Callable[[], None] | None) -> Generator[None]:
+    """Call back on SIGTERM and SIGINT during the block; with None they keep their effect."""
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    if on_signal is None:
+        yield
+        return
+    for number in numbers:
+        loop.add_signal_handler(number, on_signal)
+    try:
+        yield
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
@@ -46,14 +56,11 @@ async def _wait_for(consumers: list[Consumption], stop: asyncio.Event) -> None:
     waits = [asyncio.ensure_future(consumer.wait()) for consumer in consumers]
     try:
         done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
         stop.set()
         await asyncio.gather(*waits, return_exceptions=True)
-        for wait in done:
-            wait.result()
-    except asyncio.CancelledError:
-        stop.set()
-        await asyncio.gather(*waits, return_exceptions=True)
-        raise
+    for wait in done:
+        wait.result()
 
 
 def _check_handlers(session: Session) -> None:
@@ -61,10 +68,10 @@ def _check_handlers(session: Session) -> None:
         raise errors.BadRequest("no handler is registered. Use @queen.queue(name).handler.")
 
 
-def _log_failure(work: asyncio.Task[None]) -> None:
-    """Log immediately that handlers failed, because the application continues without them."""
+def log_failure(logger: logging.Logger, event: str, work: asyncio.Task[None]) -> None:
+    """Log immediately that workers failed, because the application continues without them."""
     if not work.cancelled() and (error := work.exception()) is not None:
-        _LOG.error("workers.failed: %s", error, exc_info=error)
+        logger.error("%s: %s", event, error, exc_info=error)
 
 
 @asynccontextmanager
@@ -79,7 +86,7 @@ async def lifespan(
         if workers:
             _check_handlers(session)
             work = asyncio.create_task(run(session, stop, now))
-            work.add_done_callback(_log_failure)
+            work.add_done_callback(partial(log_failure, _LOG, "workers.failed"))
         try:
             yield {"queen": session}
         finally:

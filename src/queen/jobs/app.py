@@ -3,9 +3,11 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from queen.client.durations import KEPT_SECONDS, Duration, seconds_of
+from queen.client.runner import log_failure
 from queen.jobs.handle import JobHandle
 from queen.jobs.registry import Registry
 from queen.jobs.worker.worker import Worker
@@ -121,7 +123,7 @@ class QueueManager(Registry):
         )
         await worker.ready()
         task = asyncio.create_task(worker.run())
-        task.add_done_callback(_log_failure)
+        task.add_done_callback(partial(log_failure, _LOG, "jobs.worker_failed"))
         self._workers.append((worker, task))
         return worker
 
@@ -131,9 +133,3 @@ class QueueManager(Registry):
         await asyncio.gather(*(worker.drain() for worker, _ in workers))
         for _, task in workers:
             await task
-
-
-def _log_failure(work: "asyncio.Task[None]") -> None:
-    """Log immediately that a worker failed, because the application continues without it."""
-    if not work.cancelled() and (error := work.exception()) is not None:
-        _LOG.error("jobs.worker_failed: %s", error, exc_info=error)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import signal
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -11,6 +10,7 @@ import msgspec
 
 from queen import errors
 from queen.client.durations import LONG_SECONDS, Duration, seconds_of
+from queen.client.runner import handling_signals
 from queen.jobs.environment import concurrency_of, set_log_level
 from queen.jobs.registry import Registry
 from queen.jobs.worker.attempt import AttemptRunner
@@ -86,16 +86,12 @@ class Worker:
         Then the worker stops fetching jobs, running jobs have ``shutdown_timeout`` to end, and the
         others are released. A second signal cancels running jobs.
         """
-        loop = asyncio.get_running_loop()
-        numbers = (signal.SIGTERM, signal.SIGINT) if handle_signals else ()
-        for number in numbers:
-            loop.add_signal_handler(number, lambda: self.stop(now=self._stop.is_set()))
+        on_signal = (lambda: self.stop(now=self._stop.is_set())) if handle_signals else None
         try:
-            await self.ready()
-            await self._run()
+            with handling_signals(on_signal):
+                await self.ready()
+                await self._run()
         finally:
-            for number in numbers:
-                loop.remove_signal_handler(number)
             self._over.set()
 
     async def _run(self) -> None:
@@ -189,9 +185,7 @@ class Worker:
                 for leased in rest:
                     self._attempts.release(leased)
                 continue
-            with contextlib.suppress(
-                errors.QueenError
-            ):  # Then they are redelivered after the lease.
+            with contextlib.suppress(errors.QueenError):  # Else they are redelivered later.
                 await self._app.queen.release(lease_id)
             for leased in rest:
                 self._leases.remove(leased)
