@@ -9,7 +9,7 @@ import contextvars
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 
 _MOST_LINKS: Final = 128
 _MODULE: Final = "opentelemetry.trace"
+_MEASURED: Final = (
+    "messaging.system",
+    "messaging.operation.name",
+    "messaging.destination.name",
+    "messaging.consumer.group.name",
+)
+"""Attributes of metrics. Other attributes of a span have too many values."""
 
 
 class _Instruments:
@@ -52,7 +59,7 @@ class _Instruments:
         kind: str,
         attributes: dict[str, Any],
         *,
-        duration: "Histogram",
+        duration: "Histogram | None" = None,
         carrier: dict[str, str] | None = None,
         links: "Sequence[Link]" = (),
     ) -> "Generator[Span]":
@@ -63,13 +70,7 @@ class _Instruments:
             **{name: value for name, value in attributes.items() if value is not None},
         }
         began = time.perf_counter()
-        measured = {
-            name: value
-            for name, value in attributes.items()
-            if name in ("messaging.system", "messaging.operation.name")
-            or name == "messaging.destination.name"
-            or name == "messaging.consumer.group.name"
-        }
+        measured = {name: attributes[name] for name in _MEASURED if name in attributes}
         try:
             with self.tracer.start_as_current_span(
                 f"{operation} {attributes.get('messaging.destination.name', '')}".rstrip(),
@@ -85,7 +86,7 @@ class _Instruments:
                     measured["error.type"] = type(error).__qualname__
                     raise
         finally:
-            duration.record(time.perf_counter() - began, measured)
+            (duration or self.operation).record(time.perf_counter() - began, measured)
 
 
 @lru_cache(maxsize=1)
@@ -116,7 +117,7 @@ def sending(queue: str, items: list[PushItem]) -> Generator[list[PushItem]]:
         attributes["messaging.message.id"] = items[0].transaction_id
     else:
         attributes["messaging.batch.message_count"] = len(items)
-    with ours.span("send", "PRODUCER", attributes, duration=ours.operation):
+    with ours.span("send", "PRODUCER", attributes):
         carrier: dict[str, str] = {}
         ours.propagator.inject(carrier)
         if carrier:
@@ -130,16 +131,11 @@ def sending(queue: str, items: list[PushItem]) -> Generator[list[PushItem]]:
         )
 
 
-@contextmanager
-def starting(workflow: str) -> Generator[None]:
+def starting(workflow: str) -> AbstractContextManager[object]:
     """Open a span around the start of a workflow. The spans of its steps join its trace."""
     if not is_on():
-        yield
-        return
-    ours = _instruments()
-    attributes = {"messaging.destination.name": workflow}
-    with ours.span("start", "PRODUCER", attributes, duration=ours.operation):
-        yield
+        return nullcontext()
+    return _instruments().span("start", "PRODUCER", {"messaging.destination.name": workflow})
 
 
 @contextmanager
@@ -150,7 +146,7 @@ def receiving(queue: str | None, group: str | None) -> "Generator[Callable[[int]
         return
     ours = _instruments()
     attributes = {"messaging.destination.name": queue, "messaging.consumer.group.name": group}
-    with ours.span("receive", "CLIENT", attributes, duration=ours.operation) as span:
+    with ours.span("receive", "CLIENT", attributes) as span:
 
         def came(count: int) -> None:
             span.set_attribute("messaging.batch.message_count", count)
@@ -160,15 +156,11 @@ def receiving(queue: str | None, group: str | None) -> "Generator[Callable[[int]
         yield came
 
 
-@contextmanager
-def settling(messages: "Sequence[Message[Any]]") -> Generator[None]:
+def settling(messages: "Sequence[Message[Any]]") -> AbstractContextManager[object]:
     """Open a span around an ack, a nack or an extension."""
     if not messages or not is_on():
-        yield
-        return
-    ours = _instruments()
-    with ours.span("settle", "CLIENT", _about(messages), duration=ours.operation):
-        yield
+        return nullcontext()
+    return _instruments().span("settle", "CLIENT", _about(messages))
 
 
 @contextmanager
@@ -191,16 +183,16 @@ def committing(
         yield given
 
 
-@contextmanager
-def processing(messages: "Sequence[Message[Any]]", **about: str | None) -> Generator[None]:
+def processing(
+    messages: "Sequence[Message[Any]]", **about: str | None
+) -> AbstractContextManager[object]:
     """
     Open a span around a handler: in the producer's trace for one message, linked for many.
 
     ``about``: more attributes, under ``queen.``.
     """
     if not is_on():
-        yield
-        return
+        return nullcontext()
     from opentelemetry import trace
 
     ours = _instruments()
@@ -213,15 +205,10 @@ def processing(messages: "Sequence[Message[Any]]", **about: str | None) -> Gener
             found = trace.get_current_span(ours.propagator.extract(message.headers))
             if found.get_span_context().is_valid:
                 links.append(trace.Link(found.get_span_context()))
-    with ours.span(
-        "process",
-        "CONSUMER",
-        _about(messages) | {f"queen.{name}": value for name, value in about.items()},
-        duration=ours.process,
-        carrier=carrier,
-        links=links,
-    ):
-        yield
+    attributes = _about(messages) | {f"queen.{name}": value for name, value in about.items()}
+    return ours.span(
+        "process", "CONSUMER", attributes, duration=ours.process, carrier=carrier, links=links
+    )
 
 
 def request_headers() -> dict[str, str] | None:
