@@ -1,6 +1,9 @@
 """`JobHandle`: observe and control a job that was added."""
 
+import math
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -13,7 +16,9 @@ from queen.wire.jobs import JobInfo, JobStatus
 from queen.wire.messages import Pushed
 
 R = TypeVar("R")
+T = TypeVar("T")
 
+_ENDED: Final = ("completed", "failed", "cancelled")
 _WAIT_SECONDS: Final = 30.0
 """Longest wait of one request. After it, another request waits."""
 _ANY: Final = Codec[Any](None)
@@ -78,18 +83,11 @@ class JobHandle(msgspec.Struct, Generic[R], eq=False, gc=False):
 
     async def wait(self, *, timeout: Duration | None = None) -> JobInfo:  # noqa: ASYNC109
         """Wait until the job is completed, failed or cancelled. Raises TimeoutError."""
-        seconds = None if timeout is None else seconds_of(timeout, "timeout", most=LONG_SECONDS)
-        until = None if seconds is None else time.monotonic() + seconds
-        while True:
-            left = _WAIT_SECONDS if until is None else until - time.monotonic()
-            wait_seconds = min(max(left, 0.001), _WAIT_SECONDS)
-            job = await self._calls.job(
-                self.queue, self.id, key=self.key, wait_seconds=wait_seconds
-            )
-            if job.status in ("completed", "failed", "cancelled"):
-                return job
-            if until is not None and time.monotonic() >= until:
-                raise TimeoutError(f"job {self.id} is {job.status} after {timeout}")
+        show = partial(self._calls.job, self.queue, self.id, key=self.key)
+        job = await wait_for_end(show, lambda job: job.status in _ENDED, timeout)
+        if job.status not in _ENDED:
+            raise TimeoutError(f"job {self.id} is {job.status} after {timeout}")
+        return job
 
     async def cancel(self) -> JobStatus:
         """
@@ -107,6 +105,19 @@ class JobHandle(msgspec.Struct, Generic[R], eq=False, gc=False):
 
     def __repr__(self) -> str:
         return f"JobHandle({self.queue}/{self._id})"
+
+
+async def wait_for_end(
+    show: Callable[..., Awaitable[T]], has_ended: Callable[[T], bool], within: Duration | None
+) -> T:
+    """Call ``show`` until its result has ended, or the time is over. Returns the last result."""
+    seconds = math.inf if within is None else seconds_of(within, "timeout", most=LONG_SECONDS)
+    until = time.monotonic() + seconds
+    while True:
+        left = max(until - time.monotonic(), 0.001)
+        found = await show(wait_seconds=min(left, _WAIT_SECONDS))
+        if has_ended(found) or time.monotonic() >= until:
+            return found
 
 
 def handle_of(

@@ -1,21 +1,19 @@
 """`WorkflowHandle`: observe and control a run of a workflow."""
 
-import time
-from typing import TYPE_CHECKING, Any, Final, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from queen import errors
-from queen.client.durations import LONG_SECONDS, Duration, seconds_of
+from queen.client.durations import Duration
 from queen.client.payloads import encode
+from queen.jobs.handle import wait_for_end
 from queen.jobs.workflows.api import WorkflowCalls
 from queen.wire import workflows as wire
 
 if TYPE_CHECKING:
     from queen.client.client import Queen
-
-_WAIT_SECONDS: Final = 30.0
-"""Longest wait of one request."""
 
 
 class WorkflowHandle:
@@ -43,17 +41,11 @@ class WorkflowHandle:
 
     async def wait(self, *, timeout: Duration | None = None) -> wire.WorkflowDetail:  # noqa: ASYNC109 - "1m" too
         """Wait until the run has ended. Raises TimeoutError after ``timeout``."""
-        seconds = float("inf")
-        if timeout is not None:
-            seconds = seconds_of(timeout, "timeout", most=LONG_SECONDS)
-        until = time.monotonic() + seconds
-        while True:
-            left = until - time.monotonic()
-            run = await self._calls.show(self.id, wait_seconds=max(0, min(left, _WAIT_SECONDS)))
-            if run.ended_at is not None:
-                return run
-            if left <= 0:
-                raise TimeoutError(f"workflow {self.id} is still {run.state}")
+        show = partial(self._calls.show, self.id)
+        run = await wait_for_end(show, lambda run: run.ended_at is not None, timeout)
+        if run.ended_at is None:
+            raise TimeoutError(f"workflow {self.id} is still {run.state}")
+        return run
 
     async def result(self, *, timeout: Duration | None = None) -> dict[str, Any]:  # noqa: ASYNC109
         """
