@@ -7,18 +7,17 @@ from contextlib import asynccontextmanager
 from typing import Final
 from uuid import uuid4
 
+import msgspec
+
 _MOST: Final = 32
 """Concurrent pushes of one client. Further pushes wait."""
 
 
-class Producer:
+class Producer(msgspec.Struct, eq=False):
     """An id with a rising sequence number. It has one push in progress at a time."""
 
-    __slots__ = ("id", "sequence")
-
-    def __init__(self) -> None:
-        self.id = f"sdk-{uuid4().hex}"
-        self.sequence = 0
+    id: str = msgspec.field(default_factory=lambda: f"sdk-{uuid4().hex}")
+    sequence: int = 0
 
 
 class Producers:

@@ -223,15 +223,11 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     @overload
     async def consume(
-        self,
-        handler: "Callable[[Message[T]], object]",
-        signal: Signal | None = None,
+        self, handler: "Callable[[Message[T]], object]", signal: Signal | None = None
     ) -> None: ...
     @overload
     async def consume(
-        self,
-        handler: "Callable[[list[Message[T]]], object]",
-        signal: Signal | None = None,
+        self, handler: "Callable[[list[Message[T]]], object]", signal: Signal | None = None
     ) -> None: ...
     async def consume(
         self, handler: "Callable[[Any], object]", signal: Signal | None = None

@@ -77,7 +77,6 @@ class Backoff:
         for name in ("delay", "max"):
             if isinstance(value := members.get(name), int | float):
                 members[name] = timedelta(milliseconds=value)
-        for name in ("delay", "max"):
             if (value := members.pop(f"{name}Seconds", None)) is not None:
                 members[name] = timedelta(seconds=value)
         try:

@@ -29,12 +29,9 @@ class AppTransport:
         path: str,
         body: bytes | None = None,
         *,
-        key: str | None = None,
-        wait_seconds: float = 0,
-        is_repeatable: bool = True,
         headers: dict[str, str] | None = None,
+        **_: object,  # There is one server, and its connection can't fail.
     ) -> Reply:
-        del key, wait_seconds, is_repeatable  # There is one server, and its connection can't fail.
         gone = asyncio.Event()
         call = self._call(_scope(method, path, body, headers or {}), body or b"", gone)
         answer = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, self._loop))

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from queen import errors
 from queen.client.consume.settle import Settler
 from queen.client.message import Message
@@ -17,16 +19,13 @@ _MAX_LEASES: Final = 5_000
 """Leases per request."""
 
 
-class _Lease:
+class _Lease(msgspec.Struct, eq=False):
     """One lease, its messages, and the task that handles them now."""
 
-    __slots__ = ("interval", "messages", "renew_at", "task")
-
-    def __init__(self, messages: list[Message[Any]], interval: float) -> None:
-        self.messages = messages
-        self.interval = interval
-        self.renew_at = time.monotonic() + interval
-        self.task: asyncio.Task[Any] | None = None
+    messages: list[Message[Any]]
+    interval: float
+    renew_at: float
+    task: asyncio.Task[Any] | None = None
 
 
 class Leases:
@@ -65,7 +64,7 @@ class Leases:
         for id_, group in found.items():
             seconds = self._seconds or group[0].lease_seconds
             interval = self._interval or max(seconds / _SHARE, _MIN_SECONDS)
-            self._leases[id_] = _Lease(group, interval)
+            self._leases[id_] = _Lease(group, interval, time.monotonic() + interval)
         self._changed.set()
         return list(found)
 

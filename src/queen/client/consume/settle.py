@@ -35,11 +35,13 @@ _STATUSES: Final = frozenset(
 
 
 class _BriefResult(msgspec.Struct, rename="camel", gc=False):
-    """The fields of an `AckResult` that a consumer needs if all went well."""
+    """The fields of an `AckResult` that consumers and workers need."""
 
     index: int
     success: bool
     lease_released: bool = False
+    settled: bool = False
+    """Set with a lost lease: the message is completed all the same."""
 
 
 class _BriefResponse(msgspec.Struct, gc=False):
@@ -47,7 +49,8 @@ class _BriefResponse(msgspec.Struct, gc=False):
     results: list[_BriefResult]
 
 
-_DECODE_BRIEF: Final = msgspec.json.Decoder(_BriefResponse).decode
+decode_brief: Final = msgspec.json.Decoder(_BriefResponse).decode
+"""Decode the response of a batch of acks, faster than as an `AckResponse`."""
 
 
 class Settler(Connection):
@@ -90,12 +93,7 @@ class Settler(Connection):
         except errors.LeaseLost as error:
             if error.members.get("is_repeated") and _is_as_wanted(status, error.problem.settled):
                 # An earlier attempt of this ack, whose response got lost, ended the lease.
-                return Acknowledged(
-                    transaction_id=message.transaction_id,
-                    success=True,
-                    noop=True,
-                    lease_released=True,
-                )
+                return Acknowledged(**_applied_before(message.transaction_id))
             reason = _reason(message, error, error.problem.settled)
             raise errors.LeaseLost(reason, **error.members) from error
         return decoded(reply, _DECODE_ACK)
@@ -119,15 +117,13 @@ class Settler(Connection):
         if not messages:
             return
         replies = await self._send_acks(messages, [message.done() for message in messages])
-        briefs = [(first, decoded(reply, _DECODE_BRIEF)) for first, reply in replies]
+        briefs = [(first, decoded(reply, decode_brief)) for first, reply in replies]
         if not all(brief.success for _, brief in briefs):
             _applied(replies, messages, [True] * len(messages))
             return
         for first, brief in briefs:
             for result in brief.results:
-                message = messages[first + result.index]
-                message.is_settled = True
-                message.is_delivery_over = result.lease_released
+                _mark_settled(messages[first + result.index], result)
 
     async def _send_acks(
         self, messages: "Sequence[Message[Any]]", acks: list[Acknowledgment]
@@ -249,13 +245,9 @@ def _applied(
         if reply.is_repeated:
             some = [_accepted(each, statuses[each.index]) for each in some]
         results += some
-    refused: AckResult | None = None
     for result in results:
-        if result.success:
-            messages[result.index].is_settled = True
-            messages[result.index].is_delivery_over = result.lease_released
-        elif refused is None:
-            refused = result
+        _mark_settled(messages[result.index], result)
+    refused = next((result for result in results if not result.success), None)
     if refused is not None:
         kind = errors.of_code(refused.code or "") or errors.RequestError
         text = refused.error or "refused"
@@ -267,6 +259,12 @@ def _is_as_wanted(status: "bool | str", is_settled: object) -> bool:
     """Whether a message with a lost lease is in the state that a repeated ack asked for."""
     is_redelivered = status is False or status in ("failed", "retry")
     return is_redelivered or is_settled is True
+
+
+def _applied_before(transaction_id: str | None) -> dict[str, Any]:
+    """The fields of the result for an ack that an earlier attempt has applied."""
+    fields = {"transaction_id": transaction_id}
+    return {**fields, "success": True, "noop": True, "lease_released": True}
 
 
 def _reason(message: Message[Any], text: object, is_settled: object) -> str:
@@ -281,19 +279,13 @@ def _accepted(result: AckResult, status: "bool | str") -> AckResult:
     """The result; successful if an earlier attempt of the same ack caused the rejection."""
     if result.success or result.code != "lease_lost" or not _is_as_wanted(status, result.settled):
         return result
-    return AckResult(
-        index=result.index,
-        transaction_id=result.transaction_id,
-        success=True,
-        noop=True,
-        lease_released=True,
-    )
+    return AckResult(index=result.index, **_applied_before(result.transaction_id))
 
 
-def _mark_settled(message: Message[Any], answer: Acknowledged) -> None:
-    if answer.success:
+def _mark_settled(message: Message[Any], result: Acknowledged | _BriefResult) -> None:
+    if result.success:
         message.is_settled = True
-        message.is_delivery_over = answer.lease_released
+        message.is_delivery_over = result.lease_released
 
 
 def _key(message: Message[Any]) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 
+import msgspec
+
 from queen.client.config import Strategy
 
 
-class Server:
+class Server(msgspec.Struct, eq=False):
     """
     One server and its circuit breaker.
 
@@ -18,12 +20,9 @@ class Server:
     allowed: the first may be a long poll, which a healthy server delays.
     """
 
-    __slots__ = ("retry_at", "trial_ends_at", "url")
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.retry_at = 0.0
-        self.trial_ends_at = 0.0
+    url: str
+    retry_at: float = 0.0
+    trial_ends_at: float = 0.0
 
     def admits(self, now: float) -> bool:
         """Whether a request may go here instead of to a healthy server."""

@@ -60,14 +60,11 @@ class LeasedJob(msgspec.Struct, eq=False, gc=False):
             self.runner.cancel()
 
 
-class _Lease:
-    __slots__ = ("count", "jobs", "since")
-
-    def __init__(self) -> None:
-        self.jobs: set[LeasedJob] = set()
-        self.count = 0
-        """Jobs that were popped under it."""
-        self.since = time.monotonic()
+class _Lease(msgspec.Struct, eq=False):
+    jobs: set[LeasedJob] = msgspec.field(default_factory=set[LeasedJob])
+    count: int = 0
+    """Jobs that were popped under it."""
+    since: float = msgspec.field(default_factory=time.monotonic)
 
 
 class LeaseKeeper:

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
+
 from queen import errors
 from queen.client.consume.options import PopRequest
 from queen.client.consume.pop import Poller
@@ -24,17 +26,14 @@ _WAIT_MILLIS: Final = 20_000
 _MAX_PARTITIONS: Final = 100
 
 
-class RateEstimate:
+class RateEstimate(msgspec.Struct, eq=False):
     """Estimates the rate of completed jobs while there are any."""
 
-    __slots__ = ("_busy", "_since", "done", "running")
-
-    def __init__(self) -> None:
-        self.running = 0
-        """Runners that are running a job."""
-        self.done = 0.0
-        self._since = 0.0
-        self._busy = 0.0
+    running: int = 0
+    """Runners that are running a job."""
+    done: float = 0.0
+    _since: float = 0.0
+    _busy: float = 0.0
 
     def begin(self, now: float) -> None:
         """Count a runner that starts to run jobs."""

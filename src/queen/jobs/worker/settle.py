@@ -12,6 +12,7 @@ import msgspec
 
 from queen import errors
 from queen.client import tracing
+from queen.client.consume.settle import decode_brief
 from queen.client.session import Session
 from queen.client.transport.base import decoded, may_succeed_later
 from queen.jobs.worker.leases import LeasedJob, LeaseKeeper
@@ -39,35 +40,18 @@ _PAUSE_SECONDS: Final = 0.5
 """Delay between two attempts to reach an unavailable server."""
 
 
-class _BriefResult(msgspec.Struct, gc=False):
-    index: int
-    success: bool
-    code: str | None = None
-    settled: bool = False
-    """Set with a lost lease: the job is completed all the same."""
-
-
-class _BriefResponse(msgspec.Struct, gc=False):
-    success: bool
-    results: list[_BriefResult]
-
-
-_DECODE: Final = msgspec.json.Decoder(_BriefResponse).decode
 _DECODE_WHOLE: Final = msgspec.json.Decoder(Completed).decode
 
 Pending = tuple[LeasedJob, Acknowledgment]
 
 
-class _Delivery:
+class _Delivery(msgspec.Struct, eq=False):
     """Completed jobs of one lease, without results or effects."""
 
-    __slots__ = ("jobs", "seen", "since")
-
-    def __init__(self) -> None:
-        self.jobs: list[LeasedJob] = []
-        self.since = time.monotonic()
-        self.seen = 0
-        """Their number at the last flush."""
+    jobs: list[LeasedJob] = msgspec.field(default_factory=list[LeasedJob])
+    since: float = msgspec.field(default_factory=time.monotonic)
+    seen: int = 0
+    """Their number at the last flush."""
 
 
 class AckBatcher:
@@ -214,7 +198,7 @@ class AckBatcher:
         while time.monotonic() <= until:
             try:
                 reply = await self._session.transport.exchange("POST", "/api/v1/ack/batch", body)
-                results = decoded(reply, _DECODE).results
+                results = decoded(reply, decode_brief).results
             except errors.QueenError as error:
                 if not may_succeed_later(error):
                     await self._reject(pending, error)
