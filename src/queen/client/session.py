@@ -45,7 +45,7 @@ class Session(Pusher, Settler):
 
     async def __aenter__(self) -> Self:
         await self.transport.open()
-        self.buffers.open()
+        self.buffers.is_closed = False
         return self
 
     async def __aexit__(self, *_: object) -> None:

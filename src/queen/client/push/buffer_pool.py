@@ -21,9 +21,6 @@ class Buffers:
         self._by_loop: dict[asyncio.AbstractEventLoop, LoopBuffers] = {}
         self.is_closed = False
 
-    def open(self) -> None:
-        self.is_closed = False
-
     def here(self) -> "LoopBuffers":
         """Return the buffers of the running loop; it takes over those of a loop that has ended."""
         loop = asyncio.get_running_loop()
