@@ -263,8 +263,7 @@ def _is_as_wanted(status: "bool | str", is_settled: object) -> bool:
 
 def _applied_before(transaction_id: str | None) -> dict[str, Any]:
     """The fields of the result for an ack that an earlier attempt has applied."""
-    fields = {"transaction_id": transaction_id}
-    return {**fields, "success": True, "noop": True, "lease_released": True}
+    return {"transaction_id": transaction_id, "success": True, "noop": True, "lease_released": True}
 
 
 def _reason(message: Message[Any], text: object, is_settled: object) -> str:
