@@ -62,8 +62,9 @@ def explicit_or(given: Mapping[str, Any], explicit: str, name: str, *, most: flo
 
 
 def _number(duration: object, name: str) -> float:
-    is_number = isinstance(duration, int | float) and not isinstance(duration, bool)
-    if not is_number or not math.isfinite(duration):
+    if isinstance(duration, bool) or not isinstance(duration, int | float):
+        raise _invalid(duration, name)
+    if not math.isfinite(duration):
         raise _invalid(duration, name)
     return float(duration)
 

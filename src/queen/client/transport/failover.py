@@ -85,8 +85,7 @@ class Servers:
             self._session = (self._session + 1) % len(self.all)
 
     def answered(self, server: Server) -> None:
-        server.retry_at = 0.0
-        server.trial_ends_at = 0.0
+        server.retry_at = server.trial_ends_at = 0.0
 
     def left(self, server: Server) -> None:
         """End a trial without a result, because its caller cancelled it."""

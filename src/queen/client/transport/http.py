@@ -41,7 +41,7 @@ class HttpTransport:
         self._width = len(config.urls) if config.enable_failover else 1
         """The number of servers that one request may go to."""
         self._is_closed = False
-        self._tls = tls.context_of(config.ca_file, config.client_certificate, config.client_key)
+        self._tls = tls.context(config)
         self._has_answered = False
         self._headers = dict(config.headers)
         if config.bearer_token is not None:

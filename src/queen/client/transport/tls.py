@@ -3,19 +3,21 @@
 from typing import TYPE_CHECKING
 
 from queen import errors
+from queen.client.config import Config
 
 if TYPE_CHECKING:
     import ssl
 
 
+def context(config: Config) -> "ssl.SSLContext | None":
+    """Build the TLS context of a client; None for the system's defaults. Raises BadSettings."""
+    return context_of(config.ca_file, config.client_certificate, config.client_key)
+
+
 def context_of(
     ca_file: str | None, certificate: str | None, key: str | None
 ) -> "ssl.SSLContext | None":
-    """
-    Build a context from files; None for the system's defaults. Raises BadSettings.
-
-    Without ``key``, the certificate file must contain it.
-    """
+    """Build a context from files. Without ``key``, the certificate file must contain it."""
     if key is not None and certificate is None:
         raise errors.BadSettings("client_key needs client_certificate")
     if ca_file is None and certificate is None:
