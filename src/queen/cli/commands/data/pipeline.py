@@ -48,91 +48,60 @@ Conf = Annotated[
 Every = Annotated[str | None, typer.Option(help="Repeat with this pause until stopped: 5m.")]
 
 
-@app.command("archive")
-def archive(
-    config: File = None,
-    set_: Set = None,
-    name: Name = None,
-    master: Master = "local[*]",
-    conf: Conf = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """
-    Copy the log of a queue to a lake, exactly once, before retention can delete it.
+def _add(kind: str, help_: str, *, is_repeatable: bool = False) -> None:
+    """Add the command of a pipeline. Only a pipeline that ends by itself has ``--every``."""
 
-    Example: queen pipeline archive --set queue=orders --set location=/lake/orders
-    """
-    _launch("archive", config, set_, name, master, conf, None, output)
+    def once(
+        config: File = None,
+        set_: Set = None,
+        name: Name = None,
+        master: Master = "local[*]",
+        conf: Conf = None,
+        output: Output = Format.TABLE,
+    ) -> None:
+        _launch(kind, config, set_, name, master, conf, None, output)
 
+    def repeated(
+        config: File = None,
+        set_: Set = None,
+        name: Name = None,
+        master: Master = "local[*]",
+        conf: Conf = None,
+        every: Every = None,
+        output: Output = Format.TABLE,
+    ) -> None:
+        _launch(kind, config, set_, name, master, conf, every, output)
 
-@app.command("compact")
-def compact(
-    config: File = None,
-    set_: Set = None,
-    name: Name = None,
-    master: Master = "local[*]",
-    conf: Conf = None,
-    every: Every = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """
-    Merge small files of a lake into large ones, and expire old snapshots.
-
-    Example: queen pipeline compact --set name=orders --every 1d
-    """
-    _launch("compact", config, set_, name, master, conf, every, output)
+    app.command(kind, help=help_)(repeated if is_repeatable else once)
 
 
-@app.command("replay")
-def replay(
-    config: File = None,
-    set_: Set = None,
-    name: Name = None,
-    master: Master = "local[*]",
-    conf: Conf = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """
-    Push messages from the lake, or from another queue, to a queue.
-
-    Example: queen pipeline replay --config replay.yaml
-    """
-    _launch("replay", config, set_, name, master, conf, None, output)
-
-
-@app.command("rollup")
-def rollup(
-    config: File = None,
-    set_: Set = None,
-    name: Name = None,
-    master: Master = "local[*]",
-    conf: Conf = None,
-    every: Every = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """
-    Update the history of queues by minute, hour and day.
-
-    Example: queen pipeline rollup --set tasks=4 --every 1m
-    """
-    _launch("rollup", config, set_, name, master, conf, every, output)
-
-
-@app.command("window")
-def window(
-    config: File = None,
-    set_: Set = None,
-    name: Name = None,
-    master: Master = "local[*]",
-    conf: Conf = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """
-    Aggregate a queue over time windows into another queue.
-
-    Example: queen pipeline window --config per-minute.yaml --master spark://spark:7077
-    """
-    _launch("window", config, set_, name, master, conf, None, output)
+_add(
+    "archive",
+    "Copy the log of a queue to a lake, exactly once, before retention can delete it.\n\n"
+    "Example: queen pipeline archive --set queue=orders --set location=/lake/orders",
+)
+_add(
+    "compact",
+    "Merge small files of a lake into large ones, and expire old snapshots.\n\n"
+    "Example: queen pipeline compact --set name=orders --every 1d",
+    is_repeatable=True,
+)
+_add(
+    "replay",
+    "Push messages from the lake, or from another queue, to a queue.\n\n"
+    "Example: queen pipeline replay --config replay.yaml",
+)
+_add(
+    "rollup",
+    "Update the history of queues by minute, hour and day.\n\n"
+    "Example: queen pipeline rollup --set tasks=4 --every 1m",
+    is_repeatable=True,
+)
+_add(
+    "window",
+    "Aggregate a queue over time windows into another queue.\n\n"
+    "Example: queen pipeline window --config per-minute.yaml --master spark://spark:7077",
+)
 
 
 @app.command("options")
