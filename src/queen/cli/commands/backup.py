@@ -1,24 +1,22 @@
 """`queen backup-check`: check that a database can be restored, or that a restored one is intact."""
 
 import asyncio
-from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from queen import errors
+from queen.cli.commands.doctor import conclude
 from queen.cli.doctor import backup_findings, findings
-from queen.cli.doctor.findings import CRITICAL, OK, WARNING, Finding
+from queen.cli.doctor.findings import CRITICAL, OK, Finding
 from queen.cli.support.client import Output, Yes, confirm
 from queen.cli.support.databases import Dsn, DsnFile, database, database_of_environment
-from queen.cli.support.output import Format, say, show
+from queen.cli.support.output import Format, say
 
 if TYPE_CHECKING:
     from queen.store.checks.restored import Restored
     from queen.store.store import Store
 
-_CODES: Final = {OK: 0, WARNING: 1, CRITICAL: 2}
-_NO_DATABASE: Final = "no database: give --dsn-file or --dsn, or set DATABASE_URL"
 _SECONDS: Final = 6 * 3600.0
 """Time limit for the complete check."""
 
@@ -44,15 +42,10 @@ def backup_check(
     """
     where = database(dsn, dsn_file) or database_of_environment()
     if where is None:
-        raise errors.BadRequest(_NO_DATABASE)
+        raise errors.BadRequest("no database: give --dsn-file or --dsn, or set DATABASE_URL")
     if repair:
         confirm("void all leases of this database and renumber its transactions", yes=yes)
-    found = asyncio.run(_check(where, is_restored=restored or repair, is_repaired=repair))
-    found.sort(key=lambda each: -_CODES[each.status])
-    show([each._asdict() for each in found], ["status", "check", "found", "advice"], output)
-    counts = Counter(each.status for each in found)
-    say(", ".join(f"{counts[each]} {each}" for each in (CRITICAL, WARNING, OK) if counts[each]))
-    raise typer.Exit(max(_CODES[each.status] for each in found))
+    conclude(asyncio.run(_check(where, is_restored=restored or repair, is_repaired=repair)), output)
 
 
 async def _check(dsn: str, *, is_restored: bool, is_repaired: bool) -> list[Finding]:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import parse_qsl, urlsplit
 
 import typer
@@ -37,7 +37,13 @@ def doctor(
 
     Example: queen doctor --dsn-file /run/secrets/queen-dsn
     """
-    found = asyncio.run(examine(database(dsn, dsn_file) or database_of_environment(), server))
+    conclude(
+        asyncio.run(examine(database(dsn, dsn_file) or database_of_environment(), server)), output
+    )
+
+
+def conclude(found: list[Finding], output: Format) -> NoReturn:
+    """Print findings, the worst first, and exit with the code of the worst."""
     found.sort(key=lambda each: -_CODES[each.status])
     rows = [each._asdict() for each in found]
     show(rows, ["status", "check", "found", "advice"], output)

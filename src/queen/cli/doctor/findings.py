@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
+from math import inf
 from typing import Any, Final, NamedTuple
 
 OK: Final = "ok"
@@ -25,6 +26,15 @@ class Finding(NamedTuple):
     check: str
     found: str
     advice: str | None = None
+
+
+def _graded(
+    check: str, text: str, advice: str, amount: float, least: float, most: float = inf
+) -> Finding:
+    """Return a warning if the amount is at least ``least``, critical above ``most``, else OK."""
+    if amount < least:
+        return Finding(OK, check, text)
+    return Finding(CRITICAL if amount > most else WARNING, check, text, advice)
 
 
 class Setting(NamedTuple):
@@ -89,20 +99,15 @@ def settings(values: Mapping[str, tuple[str, float | None]]) -> list[Finding]:
 
 
 def connections(used: int, most: int) -> Finding:
-    text = f"{used} of {most}"
-    if used >= most * 0.9:
-        advice = "raise max_connections, lower DB_POOL_SIZE or use PgBouncer"
-        return Finding(WARNING, "connections", text, advice)
-    return Finding(OK, "connections", text)
+    advice = "raise max_connections, lower DB_POOL_SIZE or use PgBouncer"
+    return _graded("connections", f"{used} of {most}", advice, used, most * 0.9)
 
 
 def frozen(age: int) -> Finding:
     """Check the age of the oldest row, because PostgreSQL stops at two billion."""
     text = f"{age:,} transactions since the oldest row was frozen"
-    if age < 600_000_000:
-        return Finding(OK, "wraparound", text)
     advice = "run VACUUM FREEZE, and check why autovacuum does not"
-    return Finding(CRITICAL if age > 1_500_000_000 else WARNING, "wraparound", text, advice)
+    return _graded("wraparound", text, advice, age, 600_000_000, 1_500_000_000)
 
 
 def tables(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
@@ -165,18 +170,13 @@ def _is_local(host: str) -> bool:
 
 def audit_log(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
     """Check the size of the audit log, if there is one."""
-    found: list[Finding] = []
     for row in rows:
         if row["name"] == "audit":
-            is_large = row["total_bytes"] > _LARGE_AUDIT_BYTES
-            text = f"{row['live_rows']:,} records of {_size(row['total_bytes'])}"
+            size = row["total_bytes"]
+            text = f"{row['live_rows']:,} records of {_size(size)}"
             advice = "find its source in /api/v1/audit, or lower QUEEN_AUDIT_RETENTION_HOURS"
-            found.append(
-                Finding(WARNING, "audit log", text, advice)
-                if is_large
-                else Finding(OK, "audit log", text)
-            )
-    return found
+            return [_graded("audit log", text, advice, size, _LARGE_AUDIT_BYTES)]
+    return []
 
 
 def bloat(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
@@ -247,10 +247,8 @@ def transaction(row: Mapping[str, Any] | None) -> Finding:
     age: float = row["age_seconds"]
     who = row.get("application_name") or row.get("application") or "?"
     text = f"{age:,.1f} s, process {row['pid']}, {who} ({row['state']})"
-    if age < 600:
-        return Finding(OK, "oldest transaction", text)
     advice = f"vacuum waits for it: select pg_terminate_backend({row['pid']})"
-    return Finding(CRITICAL if age > 3600 else WARNING, "oldest transaction", text, advice)
+    return _graded("oldest transaction", text, advice, age, 600, 3600)
 
 
 def snapshots(rows: Sequence[Mapping[str, Any]]) -> Finding:
@@ -260,24 +258,16 @@ def snapshots(rows: Sequence[Mapping[str, Any]]) -> Finding:
     oldest = rows[0]
     age: int = oldest["xmin_age"] or 0
     text = f"{age:,} transactions old, {oldest['kind']} {oldest['name']}"
-    if age < 1_000_000:
-        return Finding(OK, "oldest snapshot", text)
-    return Finding(
-        CRITICAL if age > 50_000_000 else WARNING,
-        "oldest snapshot",
-        text,
-        "end it: vacuum keeps every row that it may read",
-    )
+    advice = "end it: vacuum keeps every row that it may read"
+    return _graded("oldest snapshot", text, advice, age, 1_000_000, 50_000_000)
 
 
 def clock(of: str, skew_seconds: float, precision_seconds: float = 0.1) -> Finding:
     """Check how far another clock is ahead of this machine's."""
     text = f"{skew_seconds:+.1f} s against this machine"
     late = abs(skew_seconds) - precision_seconds
-    if late < 1:
-        return Finding(OK, f"clock of the {of}", text)
     advice = "synchronize clocks by NTP: timestamps and token expiry are wrong by this difference"
-    return Finding(CRITICAL if late > 60 else WARNING, f"clock of the {of}", text, advice)
+    return _graded(f"clock of the {of}", text, advice, late, 1, 60)
 
 
 def migrations(pending: Sequence[str]) -> Finding:
