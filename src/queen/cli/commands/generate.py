@@ -1,8 +1,7 @@
 """`queen generate`: files for other tools, derived from this release."""
 
 import json
-from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
@@ -12,16 +11,8 @@ from queen.cli.support.output import yaml_text
 app = group("Generate files for other tools.")
 
 
-class Shell(StrEnum):
-    """Supported shells."""
-
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
-
-
 _SCRIPTS: Final = {
-    Shell.BASH: """\
+    "bash": """\
 _queen_completion() {
     local IFS=$'\\n'
     COMPREPLY=( $( env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD \\
@@ -30,14 +21,14 @@ _queen_completion() {
 }
 complete -o default -F _queen_completion queen
 """,
-    Shell.ZSH: """\
+    "zsh": """\
 #compdef queen
 _queen_completion() {
   eval $(env _TYPER_COMPLETE_ARGS="${words[1,$CURRENT]}" _QUEEN_COMPLETE=complete_zsh queen)
 }
 compdef _queen_completion queen
 """,
-    Shell.FISH: """\
+    "fish": """\
 complete --command queen --no-files \\
   --arguments "(env _QUEEN_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args \\
 _TYPER_COMPLETE_ARGS=(commandline -cp) queen)" \\
@@ -48,7 +39,9 @@ _TYPER_COMPLETE_ARGS=(commandline -cp) queen"
 
 
 @app.command("completion")
-def completion(shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish.")]) -> None:
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="bash, zsh or fish.")],
+) -> None:
     """
     Print a completion script for a shell.
 

@@ -173,6 +173,16 @@ def _table(rows: list[dict[str, Any]], columns: Sequence[str], format_: Format) 
         print(text)
 
 
+def json_of(text: str) -> Any:  # noqa: ANN401 - of JSON
+    """Parse an argument. Raises BadRequest."""
+    from queen import errors
+
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise errors.BadRequest(f"{text[:80]!r} is not JSON: {error}") from error
+
+
 def instant(text: str) -> datetime:
     """Parse an ISO time, or a time ago: ``-15m``."""
     from queen import errors

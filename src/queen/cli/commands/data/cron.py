@@ -1,25 +1,14 @@
 """`queen cron`: recurring messages."""
 
-import json
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from queen import errors
 from queen.cli.command_table import group
 from queen.cli.support.client import DryRun, Limit, Output, Reveal, Server, Yes, confirm, run, some
-from queen.cli.support.output import Format, say, show, show_one
+from queen.cli.support.output import Format, json_of, say, show, show_one
 
 app = group("Manage schedules of recurring messages.")
-
-
-class Missed(StrEnum):
-    """What to do with ticks that are more than a minute late."""
-
-    SKIP = "skip"
-    ONCE = "once"
-    ALL = "all"
 
 
 Name = Annotated[str, typer.Argument(help="Name of the schedule.")]
@@ -62,9 +51,9 @@ def add(
     data: Annotated[str, typer.Argument(help="Payload of each message, as JSON.")] = "null",
     time_zone: Annotated[str, typer.Option("--tz", help="Time zone: Europe/Rome.")] = "UTC",
     missed: Annotated[
-        Missed,
+        Literal["skip", "once", "all"],
         typer.Option(metavar="HOW", help="Ticks over a minute late: skip, once or all."),
-    ] = Missed.ONCE,
+    ] = "once",
     partition: Annotated[str, typer.Option("-p", "--partition", help="Partition.")] = "Default",
     header: Annotated[list[str] | None, typer.Option(help="name=value. Repeatable.")] = None,
     ttl: Annotated[str | None, typer.Option(help="Time until it expires unread: 2h.")] = None,
@@ -81,13 +70,10 @@ def add(
     from queen.cli.commands.data.messages import headers_of
     from queen.client.durations import seconds_of
 
-    try:
-        payload = json.loads(data)
-    except ValueError as error:
-        raise errors.BadRequest(f"{data[:80]!r} is not JSON: {error}") from error
+    payload = json_of(data)
     options: dict[str, Any] = {
         "time_zone": time_zone,
-        "missed": missed.value,
+        "missed": missed,
         "partition": partition,
         "headers": headers_of(header),
         "ttl_seconds": None if ttl is None else seconds_of(ttl),

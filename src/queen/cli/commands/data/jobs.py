@@ -1,40 +1,18 @@
 """`queen job`: jobs of a queue."""
 
-import json
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from queen import errors
 from queen.cli.command_table import group
 from queen.cli.support.client import Limit, Output, Reveal, Server, Yes, confirm, run, some
-from queen.cli.support.output import Format, say, show, show_one
+from queen.cli.support.output import Format, json_of, say, show, show_one
 
 app = group("List, add and cancel jobs.")
 
 
-class Status(StrEnum):
-    """The states of a job."""
-
-    SCHEDULED = "scheduled"
-    WAITING = "waiting"
-    ACTIVE = "active"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
-class Priority(StrEnum):
-    """The priorities of a job, by name."""
-
-    CRITICAL = "critical"
-    HIGH = "high"
-    NORMAL = "normal"
-    LOW = "low"
-    BACKGROUND = "background"
-
-
+Status = Literal["scheduled", "waiting", "active", "completed", "failed", "cancelled"]
+Priority = Literal["critical", "high", "normal", "low", "background"]
 Queue = Annotated[str, typer.Argument(help="Name of the queue.")]
 Id = Annotated[str, typer.Argument(help="Id of the job.")]
 Key = Annotated[str | None, typer.Option(help="Key that it was added with, if it is unique.")]
@@ -63,7 +41,7 @@ def list_(
     from queen.jobs.api import JobCalls
 
     filters = {
-        "status": status and status.value,
+        "status": status,
         "name": name,
         "tag": tag,
         "key": key,
@@ -99,7 +77,7 @@ def add(
     data: Annotated[str, typer.Argument(help="Data of the job, as JSON.")] = "null",
     priority: Annotated[
         Priority, typer.Option(metavar="LEVEL", help="critical, high, normal, low, background.")
-    ] = Priority.NORMAL,
+    ] = "normal",
     delay: Annotated[str | None, typer.Option(help="Delay before it runs: 5m.")] = None,
     attempts: Annotated[int | None, typer.Option(help="Maximum attempts.")] = None,
     unique: Annotated[str | None, typer.Option(help="Id for deduplication.")] = None,
@@ -115,12 +93,9 @@ def add(
     """
     from queen.jobs import JobPriority, QueueManager
 
-    try:
-        payload = json.loads(data)
-    except ValueError as error:
-        raise errors.BadRequest(f"{data[:80]!r} is not JSON: {error}") from error
+    payload = json_of(data)
     given: dict[str, Any] = {
-        "priority": JobPriority[priority.name],
+        "priority": JobPriority[priority.upper()],
         "delay": delay,
         "attempts": attempts,
         "unique": unique,

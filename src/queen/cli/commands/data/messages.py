@@ -10,7 +10,7 @@ import typer
 from queen import errors
 from queen.cli.support import exit_codes
 from queen.cli.support.client import Output, Reveal, Server, run, some
-from queen.cli.support.output import Format, instant, say, show, show_one
+from queen.cli.support.output import Format, instant, json_of, say, show, show_one
 
 if TYPE_CHECKING:
     from queen import Queen
@@ -67,15 +67,7 @@ def _payloads(text: str) -> list[Any]:
             lines = Path(text[1:]).expanduser().read_text("utf-8").splitlines()
         except OSError as error:
             raise exit_codes.FileTrouble(f"cannot read {text[1:]}: {error.strerror}") from error
-    found: list[Any] = []
-    for line in lines:
-        if not line.strip():
-            continue
-        try:
-            found.append(json.loads(line))
-        except ValueError as error:
-            raise errors.BadRequest(f"{line.strip()[:80]!r} is not JSON: {error}") from error
-    return found
+    return [json_of(line.strip()) for line in lines if line.strip()]
 
 
 def headers_of(texts: list[str] | None) -> dict[str, str] | None:
