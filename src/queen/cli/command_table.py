@@ -77,9 +77,9 @@ PLACES: Final = {name: place for section in SECTIONS.values() for name, place in
 
 def group(help_: str) -> typer.Typer:
     """Return a command group. Its help is plain text because rich is slow to import."""
-    return typer.Typer(
-        no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=help_
-    )
+    app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=help_)
+    app.callback()(lambda: None)  # Otherwise typer merges a group with its only command.
+    return app
 
 
 class Commands(TyperGroup):

@@ -15,11 +15,6 @@ if TYPE_CHECKING:
 app = group("Verify the audit log.")
 
 
-@app.callback()
-def audit() -> None:
-    """Keeps `verify` a subcommand while it is the only one."""
-
-
 @app.command()
 def verify() -> None:
     """

@@ -13,11 +13,6 @@ from queen.cli.support.output import Format, show
 app = group("Show the settings and where they come from.")
 
 
-@app.callback()
-def alone() -> None:
-    """Show the settings and where they come from."""
-
-
 @app.command("show")
 def show_config(
     effective: Annotated[

@@ -8,7 +8,7 @@ import platform
 import sys
 import tarfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -35,11 +35,6 @@ Diagnostics that `queen debug bundle` collected. Secrets are masked. The files d
 payloads, headers or traces, errors of consumers, or schemas of queues. They do contain the names of
 queues, groups and schedules. Read the files before you share them. They are plain text.
 """
-
-
-@app.callback()
-def alone() -> None:
-    """Collect diagnostics for a bug report."""
 
 
 @app.command("bundle")
@@ -108,21 +103,13 @@ def _asked_of_server(queen: "Queen") -> dict[str, Callable[[], Awaitable[Any]]]:
 
     admin = queen.admin
 
-    async def queues() -> list[Any]:
-        rows = [plain_of(each) for each in await some(admin.queues(), _MOST)]
-        return [_without_schema(row) for row in rows]
+    def listed(
+        read: Callable[[], AsyncIterator[Any]], most: int = _MOST
+    ) -> Callable[[], Awaitable[Any]]:
+        async def asked() -> list[Any]:
+            return [_without_schema(plain_of(each)) for each in await some(read(), most)]
 
-    async def of_processes() -> list[Any]:
-        return [plain_of(each) for each in await some(admin.instances(), _MOST)]
-
-    async def groups() -> list[Any]:
-        return [plain_of(each) for each in await some(admin.groups(), _MOST)]
-
-    async def operations() -> list[Any]:
-        return [plain_of(each) for each in await some(admin.operations(), 100)]
-
-    async def schedules() -> list[Any]:
-        return [plain_of(each) for each in await some(admin.schedules(), _MOST)]
+        return asked
 
     return {
         "server/health.json": admin.health,
@@ -133,11 +120,11 @@ def _asked_of_server(queen: "Queen") -> dict[str, Callable[[], Awaitable[Any]]]:
         "server/upkeep.json": _plain(admin.upkeep),
         "server/buffer.json": _plain(admin.buffer),
         "server/overview.json": _plain(admin.overview),
-        "server/instances.json": of_processes,
-        "server/queues.json": queues,
-        "server/groups.json": groups,
-        "server/operations.json": operations,
-        "server/schedules.json": schedules,
+        "server/instances.json": listed(admin.instances),
+        "server/queues.json": listed(admin.queues),
+        "server/groups.json": listed(admin.groups),
+        "server/operations.json": listed(admin.operations, 100),
+        "server/schedules.json": listed(admin.schedules),
     }
 
 
@@ -148,12 +135,12 @@ def _plain(ask: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
     return asked
 
 
-def _without_schema(queue: dict[str, Any]) -> dict[str, Any]:
-    """Remove the schema, which may contain examples."""
-    options: dict[str, Any] = queue.get("options") or {}
+def _without_schema(row: dict[str, Any]) -> dict[str, Any]:
+    """Remove the schema of a queue, which may contain examples."""
+    options: dict[str, Any] = row.get("options") or {}
     if options.get("schema") is None:
-        return queue
-    return {**queue, "options": {**options, "schema": "left out"}}
+        return row
+    return {**row, "options": {**options, "schema": "left out"}}
 
 
 async def _of_database(dsn: str) -> dict[str, Any]:

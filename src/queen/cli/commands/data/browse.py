@@ -61,11 +61,6 @@ def message_delete(
     say("erased")
 
 
-@trace_app.callback()
-def trace() -> None:
-    """Show trace events that consumers recorded."""
-
-
 @trace_app.command("show")
 def trace_show(
     name: Annotated[str, typer.Argument(help="Name of the trace.")],

@@ -184,11 +184,6 @@ def partition_ls(
     show(rows, ["name", "state", "firstOffset", "nextOffset", "pending"], output)
 
 
-@partition_app.callback()
-def partition() -> None:
-    """List the partitions of a queue."""
-
-
 @delivery_app.command("ls")
 def delivery_ls(
     queue: Name,
