@@ -57,23 +57,17 @@ def queen(
         os.environ.pop("QUEEN_BASE_URL", None)
         os.environ.pop("QUEEN_TOKEN", None)
         os.environ["QUEEN_CONTEXT"] = context
-    if server is not None:
-        os.environ["QUEEN_BASE_URL"] = server
-    for name, file in (
-        ("QUEEN_CA_FILE", ca_file),
-        ("QUEEN_CLIENT_CERTIFICATE", client_cert),
-        ("QUEEN_CLIENT_KEY", client_key),
-    ):
-        if file is not None:
-            os.environ[name] = file
-    if timeout is not None:
-        os.environ["QUEEN_TIMEOUT"] = timeout
-    if no_color:
-        os.environ["NO_COLOR"] = "1"
-    if quiet:
-        os.environ["QUEEN_QUIET"] = "true"
-    if verbose:
-        os.environ["QUEEN_CLIENT_LOG"] = "true"
+    flags = {
+        "QUEEN_BASE_URL": server,
+        "QUEEN_CA_FILE": ca_file,
+        "QUEEN_CLIENT_CERTIFICATE": client_cert,
+        "QUEEN_CLIENT_KEY": client_key,
+        "QUEEN_TIMEOUT": timeout,
+        "NO_COLOR": "1" if no_color else None,
+        "QUEEN_QUIET": "true" if quiet else None,
+        "QUEEN_CLIENT_LOG": "true" if verbose else None,
+    }
+    os.environ.update({name: value for name, value in flags.items() if value is not None})
 
 
 def main() -> None:

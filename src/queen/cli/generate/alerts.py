@@ -6,13 +6,13 @@ from queen import telemetry as t
 
 
 class Rule(NamedTuple):
-    """An alert: its expression, duration and severity, and a summary."""
+    """An alert: its expression, duration, summary and severity."""
 
     name: str
     expression: str
     for_: str
-    severity: str
     summary: str
+    severity: str = "warning"
 
 
 RULES: Final = (
@@ -20,14 +20,13 @@ RULES: Final = (
         "QueenDown",
         f"absent({t.BUILD.name})",
         "2m",
-        "critical",
         "Prometheus scrapes no server.",
+        "critical",
     ),
     Rule(
         "QueenOldestMessage",
         f"max by (queue, group) ({t.OLDEST.name}) > 900",
         "5m",
-        "warning",
         "Group {{ $labels.group }} leaves messages of {{ $labels.queue }} unread for 15 minutes.",
     ),
     Rule(
@@ -35,21 +34,18 @@ RULES: Final = (
         f"max by (queue) ({t.QUEUE_MESSAGES.name}) > 0 unless on (queue) "
         f"sum by (queue) (rate({t.POPPED.name}[10m])) > 0",
         "10m",
-        "warning",
         "Messages of {{ $labels.queue }} wait, but no consumer pops them.",
     ),
     Rule(
         "QueenDeadLettersGrow",
         f"sum by (queue, group) (increase({t.DEAD_LETTERED.name}[15m])) > 0",
         "0m",
-        "warning",
         "Group {{ $labels.group }} dead-lettered messages of {{ $labels.queue }}.",
     ),
     Rule(
         "QueenLeasesExpire",
         f"sum by (queue, group) (rate({t.LAPSED.name}[10m])) > 0.1",
         "10m",
-        "warning",
         "Consumers of {{ $labels.queue }} ({{ $labels.group }}) crash or exceed the lease.",
     ),
     Rule(
@@ -57,56 +53,49 @@ RULES: Final = (
         f'sum(rate({t.HTTP.name}_count{{status=~"5.."}}[5m])) '
         f"/ sum(rate({t.HTTP.name}_count[5m])) > 0.01",
         "5m",
-        "critical",
         "More than 1 % of all requests fail with a server error.",
+        "critical",
     ),
     Rule(
         "QueenUnexpectedErrors",
         f"sum by (route) (increase({t.ERRORS.name}[15m])) > 0",
         "0m",
-        "warning",
         "{{ $labels.route }} failed with an unexpected error.",
     ),
     Rule(
         "QueenPoolWait",
         f"histogram_quantile(0.99, sum by (le) (rate({t.DB_POOL_WAIT.name}_bucket[5m]))) > 0.5",
         "10m",
-        "warning",
         "Requests wait for a database connection.",
     ),
     Rule(
         "QueenOldTransaction",
         f"max({t.OLDEST_TRANSACTION.name}) > 600",
         "5m",
-        "warning",
         "A transaction has been open for 10 minutes and blocks vacuum.",
     ),
     Rule(
         "QueenDeadTuples",
         f"max by (table) ({t.TABLE_DEAD.name}) > 1e6",
         "30m",
-        "warning",
         "Vacuum does not keep up with {{ $labels.table }}.",
     ),
     Rule(
         "QueenUpkeepLate",
         f"time() - max by (duty) ({t.UPKEEP.name}) > 600",
         "5m",
-        "warning",
         "The background task {{ $labels.duty }} has not run for 10 minutes.",
     ),
     Rule(
         "QueenPipelineSilent",
         f"time() - max by (pipeline) ({t.PIPELINE_UPDATED.name}) > 180",
         "5m",
-        "warning",
         "The pipeline {{ $labels.pipeline }} has not reported for 3 minutes.",
     ),
     Rule(
         "QueenEventLoopLate",
         f"max by (instance) ({t.LOOP_LAG.name}) > 0.5",
         "5m",
-        "warning",
         "The event loop of {{ $labels.instance }} is overloaded.",
     ),
 )

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from queen.cli.support.output import say
@@ -31,12 +30,7 @@ class Progress:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._report.watch = None
         if self._live is not None:
             self._live.stop()
@@ -57,17 +51,14 @@ class Progress:
     def text(self) -> str:
         """The name of the pipeline and the metrics that it has."""
         report, figures = self._report, self._report.figures
-        parts = [figures.state]
-        if figures.batch_id is not None:
-            parts.append(f"batch {figures.batch_id}")
-        if figures.batch_millis is not None:
-            parts.append(f"{figures.batch_millis / 1000:,.1f} s")
-        if figures.rows is not None:
-            parts.append(f"{figures.rows:,} rows")
-        if figures.rows_per_second is not None:
-            parts.append(f"{figures.rows_per_second:,.0f} rows/s")
-        if report.lag_messages is not None:
-            parts.append(f"lag {report.lag_messages:,}")
-        if report.lag_seconds is not None:
-            parts.append(f"oldest {report.lag_seconds:,.0f} s")
-        return f"{report.name}: {', '.join(parts)}"
+        millis = figures.batch_millis
+        metrics = (
+            ("batch {}", figures.batch_id),
+            ("{:,.1f} s", None if millis is None else millis / 1000),
+            ("{:,} rows", figures.rows),
+            ("{:,.0f} rows/s", figures.rows_per_second),
+            ("lag {:,}", report.lag_messages),
+            ("oldest {:,.0f} s", report.lag_seconds),
+        )
+        parts = [text.format(value) for text, value in metrics if value is not None]
+        return f"{report.name}: {', '.join([figures.state, *parts])}"

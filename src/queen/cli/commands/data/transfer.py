@@ -249,23 +249,19 @@ def _opened(file: str) -> Generator[IO[bytes]]:
         sys.stdout.buffer.flush()
         return
     path = Path(file).expanduser()
-    if path.exists() and not path.is_file():
-        # Write to a pipe or a device, never replace it.
-        try:
-            with path.open("wb") as out:
-                yield out
-        except OSError as error:
-            raise exit_codes.FileTrouble(f"cannot write {path}: {error.strerror}") from error
-        return
-    draft = path.with_name(path.name + ".part")
+    # Write to a pipe or a device, never replace it.
+    is_replaced = path.is_file() or not path.exists()
+    draft = path.with_name(path.name + ".part") if is_replaced else path
     try:
         with draft.open("wb") as out:
             yield out
-        draft.replace(path)
+        if is_replaced:
+            draft.replace(path)
     except OSError as error:
         raise exit_codes.FileTrouble(f"cannot write {path}: {error.strerror}") from error
     finally:
-        draft.unlink(missing_ok=True)
+        if is_replaced:
+            draft.unlink(missing_ok=True)
 
 
 @contextmanager
