@@ -66,7 +66,8 @@ def bench(
 
     async def work(queen: "Queen") -> "tuple[dict[str, Any], Outcome]":
         load = Load(queen, plan)
-        configuration = _configuration(queen, plan, load.queue, await _release(queen))
+        release = (await queen.admin.health()).get("version")
+        configuration = _configuration(queen, plan, load.queue, release)
         if output is Format.TABLE:
             _print_configuration(configuration)
         return configuration, await _measure(queen, load, plan, keep=keep)
@@ -76,10 +77,6 @@ def bench(
         _print_outcome(outcome)
     else:
         show_one({"configuration": configuration, **plain_of(outcome)}, output)
-    _check(outcome)
-
-
-def _check(outcome: "Outcome") -> None:
     if outcome.lost or outcome.failed:
         say(f"queen: {outcome.lost} lost, {outcome.failed} not confirmed: {outcome.errors}")
         raise typer.Exit(exit_codes.FAILED)
@@ -97,13 +94,6 @@ async def _measure(queen: "Queen", load: "Load", plan: "Plan", *, keep: bool) ->
             with contextlib.suppress(errors.QueenError):
                 await queen.admin.delete_queue(load.queue)
     return outcome
-
-
-async def _release(queen: "Queen") -> str | None:
-    import json
-
-    reply = await queen.transport.exchange("GET", "/health")
-    return json.loads(reply.body).get("version")
 
 
 def _configuration(queen: "Queen", plan: "Plan", queue: str, release: str | None) -> dict[str, Any]:
@@ -126,10 +116,8 @@ def _print_configuration(plan: dict[str, Any]) -> None:
     print(f"client     Python {plan['python']}, {plan['cores']} cores")
     print(f"queue      {plan['queue']}, {plan['partitions']} partitions")
     print(f"load       {rate}, at most {plan['seconds']:g} s and {plan['count']:,} messages")
-    print(
-        f"messages   {plan['sizeBytes']} bytes, pushed by {plan['batch']}, popped by up to", end=""
-    )
-    print(f" {plan['popBatch']}")
+    sizes = f"pushed by {plan['batch']}, popped by up to {plan['popBatch']}"
+    print(f"messages   {plan['sizeBytes']} bytes, {sizes}")
     print(f"parallel   {plan['producers']} pushes, {plan['consumers']} pops", flush=True)
 
 

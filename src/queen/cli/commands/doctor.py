@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 from urllib.parse import parse_qsl, urlsplit
 
 import typer
@@ -128,34 +128,29 @@ async def _of_server(server: str | None) -> list[Finding]:
 
 
 async def _asked(queen: "Queen") -> list[Finding]:
-    import msgspec
+    from msgspec.structs import asdict
 
     from queen.cli.commands.health import version_here
-    from queen.wire.resources import Maintenance
 
     processes = [each async for each in queen.admin.instances() if each.alive]
     known = await queen.admin.tables()
     oldest = known.oldest_transaction
-    modes: list[str] = []
-    for mode, path in (("pushes", "maintenance"), ("pops", "maintenance/pop")):
-        reply = await queen.transport.exchange("GET", f"/api/v1/system/{path}")
-        if msgspec.json.decode(reply.body, type=Maintenance).enabled:
-            modes.append(mode)
+    modes = [
+        mode
+        for mode, of_pops in (("pushes", False), ("pops", True))
+        if (await queen.admin.maintenance(of_pops=of_pops)).enabled
+    ]
     return [
         Finding(OK, "server", queen.config.urls[0]),
         findings.instances(len(processes), sum(each.waiters for each in processes)),
         findings.releases(version_here(), [each.version for each in processes]),
         findings.maintenance(modes),
-        *findings.tables(tables := [_row(each) for each in known.tables]),
+        *findings.tables(tables := [asdict(each) for each in known.tables]),
         *findings.audit_log(tables),
-        findings.transaction(None if oldest is None else _row(oldest)),
+        findings.transaction(None if oldest is None else asdict(oldest)),
         await asyncio.to_thread(_clock, queen.config),
         findings.migrations((await queen.admin.migrations()).pending),
     ]
-
-
-def _row(struct: Any) -> dict[str, Any]:  # noqa: ANN401 - any struct
-    return {name: getattr(struct, name) for name in struct.__struct_fields__}
 
 
 def _clock(config: "Config") -> Finding:

@@ -133,32 +133,20 @@ class Sampler:
         }
 
     async def _counts(self) -> Counts:
-        from urllib.parse import urlencode
-
-        from queen.wire.analytics import QueuesAnalytics
-
-        begin = datetime.fromtimestamp(self._anchor, UTC)
-        end = datetime.now(UTC) + timedelta(minutes=1)
+        query: dict[str, Any] = {
+            "from_": datetime.fromtimestamp(self._anchor, UTC),
+            "to": datetime.now(UTC) + timedelta(minutes=1),
+            "bucket_seconds": 60,
+            "limit": _QUEUES,
+        }
         found: Counts = {}
-        cursor: str | None = None
         while len(found) < _QUEUES:
-            query = {
-                "from": begin.isoformat(),
-                "to": end.isoformat(),
-                "bucketSeconds": 60,
-                "limit": _QUEUES,
-            }
-            if cursor is not None:
-                query["cursor"] = cursor
-            reply = await self._queen.transport.exchange(
-                "GET", f"/api/v1/analytics/queues?{urlencode(query)}"
-            )
-            page = msgspec.json.decode(reply.body, type=QueuesAnalytics)
+            page = await self._queen.admin.analytics_of_queues(**query)
             for each in page.queues:
                 found[each.queue] = (each.totals.pushed or 0, each.totals.acked or 0)
-            cursor = page.next_cursor
-            if cursor is None:
+            if page.next_cursor is None:
                 break
+            query["cursor"] = page.next_cursor
         return found
 
     async def _servers(self) -> Servers:

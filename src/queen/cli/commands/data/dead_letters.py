@@ -11,6 +11,7 @@ from queen.cli.support.output import Format, instant, say, show, show_one
 
 if TYPE_CHECKING:
     from queen import Queen
+    from queen.wire.resources import Operation
 
 app = group("List, redrive and purge dead letters.")
 
@@ -152,15 +153,7 @@ def purge(
         return
     confirm(f"delete the dead letters of {queue} permanently", yes=yes)
 
-    async def work(queen: "Queen") -> Any:  # noqa: ANN401 - an operation
-        from urllib.parse import urlencode
-
-        import msgspec
-
-        from queen.wire.resources import OperationStarted
-
-        reply = await queen.transport.exchange("DELETE", f"/api/v1/dlq?{urlencode(chosen)}")
-        started = msgspec.json.decode(reply.body, type=OperationStarted)
-        return await follow(queen, started.operation)
+    async def work(queen: "Queen") -> "Operation":
+        return await follow(queen, await queen.admin.purge_dead_letters(**chosen))
 
     ended(run(server, work), "dead letters deleted")
