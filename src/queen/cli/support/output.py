@@ -183,6 +183,24 @@ def json_of(text: str) -> Any:  # noqa: ANN401 - of JSON
         raise errors.BadRequest(f"{text[:80]!r} is not JSON: {error}") from error
 
 
+def json_or_text(text: str) -> Any:  # noqa: ANN401 - of JSON
+    """Parse JSON. Any other text is a string."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def pairs_of(texts: Sequence[str] | None, usage: str) -> dict[str, str]:
+    """Split name=value arguments. Raises BadRequest."""
+    from queen import errors
+
+    pairs = [each.partition("=") for each in texts or ()]
+    if wrong := [name for name, sign, _ in pairs if not sign]:
+        raise errors.BadRequest(f"{wrong[0]!r}: write {usage}")
+    return {name: value for name, _, value in pairs}
+
+
 def instant(text: str) -> datetime:
     """Parse an ISO time, or a time ago: ``-15m``."""
     from queen import errors

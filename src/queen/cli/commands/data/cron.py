@@ -6,7 +6,7 @@ import typer
 
 from queen.cli.command_table import group
 from queen.cli.support.client import DryRun, Limit, Output, Reveal, Server, Yes, confirm, run, some
-from queen.cli.support.output import Format, json_of, say, show, show_one
+from queen.cli.support.output import Format, json_of, pairs_of, say, show, show_one
 
 app = group("Manage schedules of recurring messages.")
 
@@ -67,7 +67,6 @@ def add(
 
     Example: queen cron add nightly reports '0 8 * * 1-5' '{"kind": "daily"}' --tz Europe/Rome
     """
-    from queen.cli.commands.data.messages import headers_of
     from queen.client.durations import seconds_of
 
     payload = json_of(data)
@@ -75,7 +74,7 @@ def add(
         "time_zone": time_zone,
         "missed": missed,
         "partition": partition,
-        "headers": headers_of(header),
+        "headers": pairs_of(header, "name=value") or None,
         "ttl_seconds": None if ttl is None else seconds_of(ttl),
         "priority": priority,
         "paused": paused,

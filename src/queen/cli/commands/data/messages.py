@@ -10,7 +10,7 @@ import typer
 from queen import errors
 from queen.cli.support import exit_codes
 from queen.cli.support.client import Output, Reveal, Server, run, some
-from queen.cli.support.output import Format, instant, json_of, say, show, show_one
+from queen.cli.support.output import Format, instant, json_of, pairs_of, say, show, show_one
 
 if TYPE_CHECKING:
     from queen import Queen
@@ -44,7 +44,7 @@ def push(
         "delay": delay,
         "ttl": ttl,
         "priority": priority,
-        "headers": headers_of(header),
+        "headers": pairs_of(header, "name=value") or None,
     }
     given = {name: value for name, value in common.items() if value is not None}
     items = [{"data": each, **given} for each in _payloads(data)]
@@ -68,16 +68,6 @@ def _payloads(text: str) -> list[Any]:
         except OSError as error:
             raise exit_codes.FileTrouble(f"cannot read {text[1:]}: {error.strerror}") from error
     return [json_of(line.strip()) for line in lines if line.strip()]
-
-
-def headers_of(texts: list[str] | None) -> dict[str, str] | None:
-    """Parse name=value headers."""
-    if not texts:
-        return None
-    pairs = [each.partition("=") for each in texts]
-    if wrong := [name for name, sign, _ in pairs if not sign]:
-        raise errors.BadRequest(f"{wrong[0]!r}: write name=value")
-    return {name: value for name, _, value in pairs}
 
 
 def pop(

@@ -18,7 +18,7 @@ from queen.cli.support import exit_codes
 from queen.cli.support.client import Limit, Output, Server, run, some
 from queen.cli.support.databases import Dsn, DsnFile, database, warn
 from queen.cli.support.environment import settings
-from queen.cli.support.output import Format, say, show, show_one
+from queen.cli.support.output import Format, pairs_of, say, show, show_one
 
 app = group("Run Spark pipelines: archive, rollup, window, replay, compact.")
 
@@ -165,9 +165,10 @@ def _launch(
     launch = _spark()
     pause = None if every is None else seconds_of(every)
     job = launch.job(kind)
-    options = _pairs(sets, "--set")
+    pairs = pairs_of(sets, "--set NAME=VALUE")
+    options = {name: _value(name, value) for name, value in pairs.items()}
     given = {**_read(file), **options}
-    spark_confs = _pairs(confs, "--conf")
+    spark_confs = pairs_of(confs, "--conf NAME=VALUE")
     dsn = None if "dsn" in given else settings().dsn
     if "dsn" in options:
         warn(str(options["dsn"]), "--set dsn", "DATABASE_URL or the file of --config")
@@ -251,18 +252,11 @@ def _read(file: Path | None) -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-def _pairs(words: list[str] | None, option: str) -> dict[str, Any]:
-    """Parse ``name=value``. A value that is a list or an object is JSON."""
-    pairs: dict[str, Any] = {}
-    for word in words or ():
-        name, is_pair, value = word.partition("=")
-        if not is_pair:
-            raise errors.BadRequest(f"{option} {word}: write {option} NAME=VALUE")
-        if option == "--set" and value[:1] in ("[", "{"):
-            try:
-                pairs[name] = json.loads(value)
-            except ValueError as error:
-                raise errors.BadRequest(f"{option} {word}: it is not JSON: {error}") from error
-        else:
-            pairs[name] = value
-    return pairs
+def _value(name: str, text: str) -> Any:  # noqa: ANN401 - of JSON
+    """Return the value of an option. A list or an object is JSON."""
+    if text[:1] not in ("[", "{"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise errors.BadRequest(f"--set {name}={text}: it is not JSON: {error}") from error

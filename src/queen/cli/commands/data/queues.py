@@ -4,11 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from queen import errors
 from queen.cli.command_table import group
 from queen.cli.commands.data.operations import counted, ended, follow
 from queen.cli.support.client import DryRun, Limit, Output, Server, Yes, confirm, run, some
-from queen.cli.support.output import Format, say, show, show_one
+from queen.cli.support.output import Format, json_or_text, pairs_of, say, show, show_one
 
 if TYPE_CHECKING:
     from queen import Queen
@@ -67,17 +66,8 @@ def queue_configure(
 
     Example: queen queue configure orders leaseTime=60 ordered=false
     """
-    import json
-
-    given: dict[str, Any] = {}
-    for each in options or ():
-        name, sign, value = each.partition("=")
-        if not sign:
-            raise errors.BadRequest(f"{each!r}: write option=value")
-        try:
-            given[name] = json.loads(value)
-        except ValueError:
-            given[name] = value
+    pairs = pairs_of(options, "option=value")
+    given = {name: json_or_text(value) for name, value in pairs.items()}
 
     async def work(queen: "Queen") -> Any:  # noqa: ANN401
         target = queen.queue(queue).config(given)

@@ -13,7 +13,7 @@ import typer
 
 from queen import errors
 from queen.cli.support.client import Output, Reveal, Server, run
-from queen.cli.support.output import Format, cell, instant, plain_of, safe, say
+from queen.cli.support.output import Format, cell, instant, json_or_text, plain_of, safe, say
 
 if TYPE_CHECKING:
     from queen import Queen
@@ -223,10 +223,7 @@ def _test(text: str) -> Where:
         raise errors.BadRequest(f"{text!r} is not a filter: write payload.x=1 or payload.x!=1")
     is_equal = not path.endswith("!")
     path = path.rstrip("!")
-    try:
-        wanted: Any = json.loads(literal)
-    except ValueError:
-        wanted = literal
+    wanted = json_or_text(literal)
 
     def test(message: Mapping[str, Any]) -> bool:
         if message["masked"] and path.partition(".")[0] in _SEALED:
