@@ -1,5 +1,6 @@
 """A Grafana dashboard for `/metrics`."""
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from queen import telemetry as t
@@ -13,29 +14,34 @@ class Panel(NamedTuple):
     lines: tuple[tuple[str, str], ...]
 
 
+def _scope(metric: t.Metric) -> str:
+    return '{queue=~"$queue"}' if "queue" in metric.labels else ""
+
+
 def _rate(metric: t.Metric, by: str = "queue") -> str:
-    return f'sum by ({by}) (rate({metric.name}{{queue=~"$queue"}}[$__rate_interval]))'
+    return f"sum by ({by}) (rate({metric.name}{_scope(metric)}[$__rate_interval]))"
 
 
-def _rate_of_all(metric: t.Metric, by: str) -> str:
-    return f"sum by ({by}) (rate({metric.name}[$__rate_interval]))"
-
-
-def _sum(metric: t.Metric) -> str:
-    return f'sum by (queue, group) ({metric.name}{{queue=~"$queue"}})'
+def _sum(metric: t.Metric, by: str) -> str:
+    return f"sum by ({by}) ({metric.name}{_scope(metric)})"
 
 
 def _most(metric: t.Metric, by: str = "queue") -> str:
     """Return the maximum over hosts, because one process samples for all."""
-    return f'max by ({by}) ({metric.name}{{queue=~"$queue"}})'
+    return f"max by ({by}) ({metric.name}{_scope(metric)})"
+
+
+def _by_group(
+    read: Callable[[t.Metric, str], str], metric: t.Metric
+) -> tuple[tuple[str, str], ...]:
+    return (("{{queue}} {{group}}", read(metric, "queue, group")),)
 
 
 def _quantile(quantile: float, metric: t.Metric, by: str = "") -> str:
     labels = f"le, {by}" if by else "le"
-    scope = '{queue=~"$queue"}' if "queue" in metric.labels else ""
     return (
         f"histogram_quantile({quantile}, sum by ({labels}) "
-        f"(rate({metric.name}_bucket{scope}[$__rate_interval])))"
+        f"(rate({metric.name}_bucket{_scope(metric)}[$__rate_interval])))"
     )
 
 
@@ -53,28 +59,20 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         Panel("Held back", "short", (("{{queue}}", _most(t.SCHEDULED)),)),
     ),
     "Groups": (
-        Panel("Lag", "short", (("{{queue}} {{group}}", _most(t.GROUP_LAG, "queue, group")),)),
-        Panel("Oldest message", "s", (("{{queue}} {{group}}", _most(t.OLDEST, "queue, group")),)),
+        Panel("Lag", "short", _by_group(_most, t.GROUP_LAG)),
+        Panel("Oldest message", "s", _by_group(_most, t.OLDEST)),
         Panel("From push to pop", "s", _quantiles(t.WAIT)),
         Panel("From pop to ack", "s", _quantiles(t.PROCESSING)),
     ),
     "Deliveries": (
-        Panel(
-            "Leased or waiting for a retry",
-            "short",
-            (("{{queue}} {{group}}", _most(t.DELIVERIES, "queue, group")),),
-        ),
-        Panel(
-            "Expired leases",
-            "cps",
-            (("{{queue}} {{group}}", _rate(t.LAPSED, "queue, group")),),
-        ),
+        Panel("Leased or waiting for a retry", "short", _by_group(_most, t.DELIVERIES)),
+        Panel("Expired leases", "cps", _by_group(_rate, t.LAPSED)),
         Panel(
             "Given back, dead",
             "cps",
             (("given back", _rate(t.NACKED)), ("dead", _rate(t.DEAD_LETTERED))),
         ),
-        Panel("Waiting pops", "short", (("{{queue}} {{group}}", _sum(t.WAITERS)),)),
+        Panel("Waiting pops", "short", _by_group(_sum, t.WAITERS)),
     ),
     "Server": (
         Panel(
@@ -83,21 +81,31 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             (("{{status}}", f"sum by (status) (rate({t.HTTP.name}_count[$__rate_interval]))"),),
         ),
         Panel("Request duration", "s", (("p99 {{route}}", _quantile(0.99, t.HTTP, "route")),)),
-        Panel("Rejected by limits", "cps", (("{{code}}", _rate_of_all(t.RATE_LIMITED, "code")),)),
-        Panel("Event loop lag", "s", (("{{instance}}", f"max by (instance) ({t.LOOP_LAG.name})"),)),
+        Panel("Rejected by limits", "cps", (("{{code}}", _rate(t.RATE_LIMITED, "code")),)),
+        Panel("Event loop lag", "s", (("{{instance}}", _most(t.LOOP_LAG, "instance")),)),
     ),
     "Database": (
         Panel("Statement duration", "s", (("p99 {{call}}", _quantile(0.99, t.DB_CALL, "call")),)),
         Panel("Wait for a connection", "s", _quantiles(t.DB_POOL_WAIT)),
-        Panel(
-            "Dead row versions", "short", (("{{table}}", f"max by (table) ({t.TABLE_DEAD.name})"),)
-        ),
-        Panel("Size", "bytes", (("{{table}}", f"max by (table) ({t.TABLE_BYTES.name})"),)),
+        Panel("Dead row versions", "short", (("{{table}}", _most(t.TABLE_DEAD, "table")),)),
+        Panel("Size", "bytes", (("{{table}}", _most(t.TABLE_BYTES, "table")),)),
         Panel("Oldest transaction", "s", (("age", f"max({t.OLDEST_TRANSACTION.name})"),)),
     ),
 }
 
 _SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
+_DATASOURCE: Final = {"name": "datasource", "type": "datasource", "query": "prometheus"}
+_QUEUES: Final = {
+    "name": "queue",
+    "type": "query",
+    "datasource": _SOURCE,
+    "query": f"label_values({t.PUSHED.name}, queue)",
+    "refresh": 2,
+    "includeAll": True,
+    "multi": True,
+    "allValue": ".*",
+    "current": {"text": "All", "value": "$__all"},
+}
 _WIDTH: Final = 6
 _HEIGHT: Final = 7
 
@@ -122,7 +130,7 @@ def dashboard() -> dict[str, Any]:
         "editable": True,
         "refresh": "30s",
         "time": {"from": "now-1h", "to": "now"},
-        "templating": {"list": [_datasource(), _queues()]},
+        "templating": {"list": [_DATASOURCE, _QUEUES]},
         "panels": panels,
     }
 
@@ -140,22 +148,4 @@ def _panel(panel: Panel, id_: int, x: int, y: int) -> dict[str, Any]:
             {"refId": chr(ord("A") + at), "expr": expression, "legendFormat": legend}
             for at, (legend, expression) in enumerate(panel.lines)
         ],
-    }
-
-
-def _datasource() -> dict[str, Any]:
-    return {"name": "datasource", "type": "datasource", "query": "prometheus"}
-
-
-def _queues() -> dict[str, Any]:
-    return {
-        "name": "queue",
-        "type": "query",
-        "datasource": _SOURCE,
-        "query": f"label_values({t.PUSHED.name}, queue)",
-        "refresh": 2,
-        "includeAll": True,
-        "multi": True,
-        "allValue": ".*",
-        "current": {"text": "All", "value": "$__all"},
     }
