@@ -1,18 +1,15 @@
 """Move messages from an application's database to a server, each exactly once."""
 
-import asyncio
 import logging
 import random
 import re
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from queen import errors
-from queen.engine.runtime.periodic import PeriodicTask
-from queen.engine.sources.outbox import OutboxItem
+from queen.engine.sources.outbox import LEAD_SECONDS, OutboxTask, item_of
 from queen.store.connection.database import Record
 from queen.store.relay import Relay
 from queen.wire.messages import PushItem, PushOperation, TransactionRequest
@@ -23,17 +20,9 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("queen.relay")
 _LIMIT: Final = 500
 _BYTES: Final = 4 * 2**20
-_OFFICE_SECONDS: Final = 3.0
-_STEP_SECONDS: Final = 0.01
-"""Pause between two polls while applications enqueue messages."""
-_LONG_STEP_SECONDS: Final = 0.1
-"""Longest pause while idle, if an open transaction may have enqueued a message."""
-_AWAKE_SECONDS: Final = 1.0
-"""Time without new messages before it becomes idle."""
 _POLL_SECONDS: Final = 10.0
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 _PLACE: Final = re.compile(r"/operations/(\d+)(?:/|$)")
-_DECODE: Final = msgspec.json.Decoder(OutboxItem).decode
 _OF_ITEMS: Final = (
     errors.BadRequest,
     errors.InvalidItem,
@@ -46,7 +35,7 @@ _OF_ITEMS: Final = (
 _TOO_LARGE: Final = (errors.BodyTooLarge, errors.TooManyItems)
 
 
-class Relaying(PeriodicTask):
+class Relaying(OutboxTask):
     """
     Pushes batches, each with a sequence that is stored with the batch before it is sent.
 
@@ -54,22 +43,21 @@ class Relaying(PeriodicTask):
     they send the same batch with the same sequence, and the server stores it once.
     """
 
+    step_seconds = 0.01
+    long_step_seconds = 0.1
+
     def __init__(self, relay: Relay, queen: "Queen") -> None:
-        super().__init__()
+        super().__init__(relay, most=1)
         self._relay = relay
         self._queen = queen
-        self._holder = random.getrandbits(62)
-        self._first_xid = 0
-        """All messages of older transactions were read."""
         self._limit = _LIMIT
         self._failures = 0
-        self.moved = 0
 
     async def run(self) -> float:
         try:
-            if not await self._lead(is_awake=False):
-                return _OFFICE_SECONDS  # Another relay leads, or its leadership has not expired.
-            await self._serve()
+            if not await self.lead(is_awake=False):
+                return LEAD_SECONDS  # Another relay leads, or its leadership has not expired.
+            await self.serve()
         except (errors.QueenError, OSError) as error:
             # The batch and its sequence stay the same for the retry.
             self._failures += 1
@@ -78,24 +66,6 @@ class Relaying(PeriodicTask):
             _LOG.warning("push failed, retry in %.1f s: %s", pause, error)
             return pause
         return _POLL_SECONDS * random.uniform(0.8, 1.2)
-
-    async def _serve(self) -> None:
-        """Push pending and new messages, then become idle without missing one."""
-        self._first_xid = 0
-        if not await self.step() or not await self._lead(is_awake=True):
-            return
-        led_at = last_at = time.monotonic()
-        while (now := time.monotonic()) < last_at + _AWAKE_SECONDS:
-            if now > led_at + _OFFICE_SECONDS / 3:
-                if not await self._lead(is_awake=True):
-                    return
-                led_at = now
-            if await self.step():
-                last_at = time.monotonic()
-            else:
-                await asyncio.sleep(_STEP_SECONDS)
-        if await self._lead(is_awake=False):
-            await self._see_off()
 
     async def step(self) -> bool:
         """Push one batch. Returns False if there is none."""
@@ -154,24 +124,9 @@ class Relaying(PeriodicTask):
             _LOG.warning("message %d of the outbox cannot be pushed: %s", id_, reason)
         await self._relay.refuse(sequence, reasons)
 
-    async def _lead(self, *, is_awake: bool) -> bool:
-        return await self._relay.lead(self._holder, _OFFICE_SECONDS, is_awake=is_awake)
-
-    async def _see_off(self) -> None:
-        """Wait for the end of every transaction that may have seen this relay as awake."""
+    async def see_off(self) -> None:
         self._first_xid = 0
-        next_xid = await self._relay.next_xid()
-        open_xid, pause = 0, _STEP_SECONDS
-        while open_xid < next_xid:
-            open_xid = await self._relay.open_xid()
-            if await self.step():
-                self.wake()
-                return
-            if open_xid < next_xid:
-                # New transactions notify this relay. Wait only while one is open: after the last
-                # check, this must not consume a notification. The pause grows with the wait.
-                await self.until_woken(pause)
-                pause = min(2 * pause, _LONG_STEP_SECONDS)
+        await super().see_off()
 
 
 def _items(rows: Sequence[Record]) -> tuple[list[PushItem], dict[int, str]]:
@@ -180,12 +135,9 @@ def _items(rows: Sequence[Record]) -> tuple[list[PushItem], dict[int, str]]:
     reasons: dict[int, str] = {}
     for row in rows:
         try:
-            said = _DECODE(row["item"])
+            items.append(item_of(row))
         except msgspec.MsgspecError as error:
             reasons[row["id"]] = str(error)
-            continue
-        fields = {name: getattr(said, name) for name in said.__struct_fields__}
-        items.append(PushItem(payload=msgspec.Raw(row["payload"].encode()), **fields))
     return items, reasons
 
 

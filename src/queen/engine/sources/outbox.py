@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 import time
+from abc import abstractmethod
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
@@ -16,15 +17,13 @@ from queen.engine.push.batches import PartitionBatch
 from queen.engine.push.pusher import Pusher
 from queen.engine.runtime.periodic import PeriodicTask
 from queen.store.connection.database import Record
+from queen.store.outbox import Outbox
 from queen.wire.messages import PushItem, Request
 
 _LOG: Final = logging.getLogger("queen.engine")
 _LIMIT: Final = 1_000
-_OFFICE_SECONDS: Final = 3.0
-_STEP_SECONDS: Final = 0.005
-"""Between two searches while applications enqueue messages."""
-_LONG_STEP_SECONDS: Final = 2.0
-"""Between two searches while an open transaction may have enqueued messages earlier."""
+LEAD_SECONDS: Final = 3.0
+"""How long a process leads without a renewal."""
 _AWAKE_SECONDS: Final = 1.0
 """Time without new messages before the mover sleeps."""
 _POLL_SECONDS: Final = 10.0
@@ -47,14 +46,83 @@ class OutboxItem(Request, frozen=True, kw_only=True):
 _DECODE: Final = msgspec.json.Decoder(OutboxItem).decode
 
 
-class OutboxMover(PeriodicTask):
-    """
-    Moves the outbox. One process per database, the leader, does it.
+def item_of(row: Record) -> PushItem:
+    """Decode a message of the outbox. Raises MsgspecError."""
+    fields = msgspec.structs.asdict(_DECODE(row["item"]))
+    return PushItem(payload=msgspec.Raw(row["payload"].encode()), **fields)
 
-    A message leaves the outbox in the transaction that pushes it. While messages arrive, the mover
-    searches continuously. Then it records that it sleeps. It keeps searching until every
-    transaction that may not have seen that record has ended, so it misses no message.
+
+class OutboxTask(PeriodicTask):
     """
+    Empties an outbox. One process per database, the leader, does it.
+
+    While messages arrive, it searches continuously. Then it records that it sleeps. It keeps
+    searching until every transaction that may not have seen that record has ended, so it misses no
+    message.
+    """
+
+    step_seconds: float
+    """Between two searches while applications enqueue messages."""
+    long_step_seconds: float
+    """Between two searches while an open transaction may have enqueued messages earlier."""
+
+    def __init__(self, outbox: Outbox, *, most: int, pause_seconds: float = 0.0) -> None:
+        """``most``: a step of fewer messages is followed by a pause."""
+        super().__init__(pause_seconds=pause_seconds)
+        self._outbox = outbox
+        self._most = most
+        self._holder = random.getrandbits(62)
+        self._first_xid = 0
+        """All messages of older transactions were seen."""
+        self.moved: int = 0
+
+    @abstractmethod
+    async def step(self) -> int:
+        """Move one batch of messages. Returns 0 if there is none."""
+
+    async def serve(self) -> None:
+        """Move the messages, including those that arrive meanwhile."""
+        self._first_xid = 0
+        if not await self.step() or not await self.lead(is_awake=True):
+            return
+        led_at = last_at = time.monotonic()
+        while (now := time.monotonic()) < last_at + _AWAKE_SECONDS:
+            if now > led_at + LEAD_SECONDS / 3:
+                if not await self.lead(is_awake=True):
+                    return
+                led_at = now
+            if moved := await self.step():
+                last_at = time.monotonic()
+            if moved < self._most:
+                await asyncio.sleep(self.step_seconds)
+        if await self.lead(is_awake=False):
+            await self.see_off()
+
+    async def lead(self, *, is_awake: bool) -> bool:
+        return await self._outbox.lead(self._holder, LEAD_SECONDS, is_awake=is_awake)
+
+    async def see_off(self) -> None:
+        """Wait for the end of all transactions that may have seen this task awake."""
+        next_xid = await self._outbox.next_xid()
+        open_xid, pause = 0, self.step_seconds
+        while open_xid < next_xid:
+            open_xid = await self._outbox.open_xid()
+            if await self.step():
+                self.wake()
+                return
+            if open_xid < next_xid:
+                # Transactions that enqueue now send a notification, which starts a search. The last
+                # search must not consume such a notification. Long transactions are searched less
+                # often.
+                await self.until_woken(pause)
+                pause = min(2 * pause, self.long_step_seconds)
+
+
+class OutboxMover(OutboxTask):
+    """Moves the outbox. A message leaves it in the transaction that pushes the message."""
+
+    step_seconds = 0.005
+    long_step_seconds = 2.0
 
     def __init__(self, core: Core, pushes: Pusher) -> None:
         self._store = core.store
@@ -63,12 +131,8 @@ class OutboxMover(PeriodicTask):
         self._seals = core.seals
         core.signals.on_outbox_filled.subscribe(self.wake)
         core.signals.on_database_returned.subscribe(self.wake)
-        self._holder = random.getrandbits(62)
-        self._most = min(_LIMIT, settings.max_items)
-        super().__init__(pause_seconds=self._poll_seconds())
-        self._first_xid = 0
-        """All messages of older transactions were seen."""
-        self.moved = 0
+        most = min(_LIMIT, settings.max_items)
+        super().__init__(core.store.outbox, most=most, pause_seconds=self._poll_seconds())
 
     def _poll_seconds(self) -> float:
         is_pooled = self._store.database.is_pooled
@@ -76,47 +140,10 @@ class OutboxMover(PeriodicTask):
         return seconds * random.uniform(0.8, 1.2)
 
     async def run(self) -> float:
-        await self._serve()
+        await self.serve()
         return self._poll_seconds()
 
-    async def _serve(self) -> None:
-        """Move the messages, including those that arrive meanwhile."""
-        self._first_xid = 0
-        if not await self._step() or not await self._lead(is_awake=True):
-            return
-        led_at = last_at = time.monotonic()
-        while (now := time.monotonic()) < last_at + _AWAKE_SECONDS:
-            if now > led_at + _OFFICE_SECONDS / 3:
-                if not await self._lead(is_awake=True):
-                    return
-                led_at = now
-            if moved := await self._step():
-                last_at = time.monotonic()
-            if moved < self._most:
-                await asyncio.sleep(_STEP_SECONDS)
-        if await self._lead(is_awake=False):
-            await self._see_off()
-
-    async def _see_off(self) -> None:
-        """Wait for the end of all transactions that may have seen the mover awake."""
-        next_xid = await self._store.outbox.next_xid()
-        open_xid, pause = 0, _STEP_SECONDS
-        while open_xid < next_xid:
-            open_xid = await self._store.outbox.open_xid()
-            if await self._step():
-                self.wake()
-                return
-            if open_xid < next_xid:
-                # Transactions that enqueue now send a notification, which starts a search. The last
-                # search must not consume such a notification. Long transactions are searched less
-                # often.
-                await self.until_woken(pause)
-                pause = min(2 * pause, _LONG_STEP_SECONDS)
-
-    async def _lead(self, *, is_awake: bool) -> bool:
-        return await self._store.outbox.lead(self._holder, _OFFICE_SECONDS, is_awake=is_awake)
-
-    async def _step(self) -> int:
+    async def step(self) -> int:
         """Move up to `_most` messages. Returns how many of those found can be moved now."""
         found = await self._store.outbox.read(self._first_xid, self._most)
         if not found:
@@ -155,7 +182,7 @@ class OutboxMover(PeriodicTask):
         ids: list[int] = []
         for row in rows:
             try:
-                items.append(_item(row))
+                items.append(item_of(row))
                 ids.append(row["id"])
             except msgspec.MsgspecError as error:
                 reasons[row["id"]] = str(error)
@@ -183,9 +210,3 @@ class OutboxMover(PeriodicTask):
         )
         self.moved += moved or 0
         return moved is not None  # None: another process was faster.
-
-
-def _item(row: Record) -> PushItem:
-    said = _DECODE(row["item"])
-    fields = {name: getattr(said, name) for name in said.__struct_fields__}
-    return PushItem(payload=msgspec.Raw(row["payload"].encode()), **fields)
