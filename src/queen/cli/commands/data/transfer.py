@@ -206,26 +206,19 @@ def _item(queue: str, line: Line, now: datetime, new_ids: bool) -> Any:  # noqa:
 
 def _lines(file: str) -> Iterator[Line]:
     decode = msgspec.json.Decoder(Line).decode
-    if file == "-":
-        yield from _decoded(sys.stdin.buffer, decode)
-        return
+    number = 0
     try:
-        with Path(file).expanduser().open("rb") as lines:
-            yield from _decoded(lines, decode)
+        with sys.stdin.buffer if file == "-" else Path(file).expanduser().open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    decoded = decode(line)
+                    if decoded.masked:
+                        raise exit_codes.FileTrouble(f"line {number}: the payload is masked")
+                    yield decoded
     except OSError as error:
         raise exit_codes.FileTrouble(f"cannot read {file}: {error.strerror}") from error
-
-
-def _decoded(lines: IO[bytes], decode: Any) -> Iterator[Line]:  # noqa: ANN401 - msgspec's
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                decoded = decode(line)
-            except msgspec.DecodeError as error:
-                raise exit_codes.FileTrouble(f"line {number}: {error}") from error
-            if decoded.masked:
-                raise exit_codes.FileTrouble(f"line {number}: the payload is masked")
-            yield decoded
+    except msgspec.DecodeError as error:
+        raise exit_codes.FileTrouble(f"line {number}: {error}") from error
 
 
 def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
