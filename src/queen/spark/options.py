@@ -21,24 +21,14 @@ class Option(NamedTuple):
     of: Literal["both", "source", "sink"]
 
 
+_SOURCE: Final = (
+    *("readDsn", "columns", "schema", "partitions", "startingOffset", "endingOffset"),
+    *("startingTimestamp", "endingTimestamp", "maxMessagesPerTrigger", "maxBytesPerTrigger"),
+    *("failOnDataLoss", "trailingBatch", "tasks"),
+)
 OPTIONS: Final = (
-    Option("dsn", "both"),
-    Option("queue", "both"),
-    Option("shard", "both"),
-    Option("readDsn", "source"),
-    Option("columns", "source"),
-    Option("schema", "source"),
-    Option("partitions", "source"),
-    Option("startingOffset", "source"),
-    Option("endingOffset", "source"),
-    Option("startingTimestamp", "source"),
-    Option("endingTimestamp", "source"),
-    Option("maxMessagesPerTrigger", "source"),
-    Option("maxBytesPerTrigger", "source"),
-    Option("failOnDataLoss", "source"),
-    Option("trailingBatch", "source"),
-    Option("tasks", "source"),
-    Option("txnAppId", "both"),
+    *(Option(name, "both") for name in ("dsn", "queue", "shard", "txnAppId")),
+    *(Option(name, "source") for name in _SOURCE),
     Option("txnVersion", "sink"),
 )
 _BY_LOWER: Final = {option.name.lower(): option for option in OPTIONS}

@@ -1,17 +1,13 @@
 """Read a queue as a DataFrame: the driver plans, and the tasks read."""
 
 # pyright: basic
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSourceReader,
-    DataSourceStreamReader,
-    InputPartition,
-)
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -27,6 +23,7 @@ from queen.spark.options import Offsets, SourceOptions
 from queen.spark.payloads import check_fields, parse_payloads
 from queen.spark.segments import SegmentRange, read_range
 
+Answer = TypeVar("Answer")
 _TASKS: Final = 16
 _LEAST_PER_TASK: Final = 500_000
 """Messages per task, if the number of tasks is not set. Smaller tasks cost more than they save."""
@@ -38,7 +35,7 @@ def find_queue(connection: Connection, name: str) -> dict[str, Any]:
     """Return the queue's row. Raises QueueNotFound."""
     for row in call(connection, "pipeline_queue", name):
         return row
-    raise errors.QueueNotFound(f"queue {name} does not exist")
+    raise errors.QueueNotFound(f"there is no queue {name}")
 
 
 def horizon(connection: Connection) -> int:
@@ -143,11 +140,10 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         queue = self._queue()
         queue_id = queue["id"]
-        now = self._call("horizon")[0]["xid"]
+        now = self._ask(horizon)
         start = min(now, self._behind_last(queue_id))
         if options.starting_at is not None:
-            at = self._call("xid_at", queue_id, options.starting_at - _MARGIN)[0]["xid"]
-            start = min(start, at)
+            start = min(start, self._ask(_xid_at, queue_id, options.starting_at - _MARGIN))
         elif not options.is_from_latest:
             rows = self._call("first_xid", queue_id)
             start = min(start, rows[0]["xid"]) if rows else start
@@ -186,7 +182,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         bounds = (options.max_messages, options.max_bytes) if is_bounded else (None, None)
         if end <= xid:
             return self._trailing(start)
-        end = self._call("plan_batch", queue_id, xid, end, *bounds)[0]["xid"]
+        end = self._ask(plan, queue_id, xid, end, *bounds)
         if end == xid:
             return self._trailing(start)
         if app_id is not None:
@@ -214,11 +210,10 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.max_messages)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._call("horizon")[0]["xid"]
+        self._target = self._ask(horizon)
 
     def reportLatestOffset(self) -> dict[str, int]:
-        now = self._call("horizon")[0]["xid"]
-        return _offset(self._queue(), now, 0)
+        return _offset(self._queue(), self._ask(horizon), 0)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         if start["xid"] >= end["xid"]:
@@ -280,24 +275,24 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return row["xid"]
 
     def _queue(self) -> dict[str, Any]:
-        rows = self._call("pipeline_queue", self._options.queue)
-        if not rows:
-            raise errors.QueueNotFound(f"queue {self._options.queue} does not exist")
-        return rows[0]
+        return self._ask(find_queue, self._options.queue)
 
     def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
             self._connection = connect(self._options.dsn)
         return self._connection
 
-    def _call(self, name: str, *arguments: object) -> list[dict[str, Any]]:
+    def _ask(self, question: Callable[..., Answer], *arguments: Any) -> Answer:  # noqa: ANN401
         """Run a statement. Retries once on a new connection, because a server may restart."""
         try:
-            return call(self._connected(), name, *arguments)
+            return question(self._connected(), *arguments)
         except psycopg.OperationalError:
             self.stop()
             self._connection = None
-            return call(self._connected(), name, *arguments)
+            return question(self._connected(), *arguments)
+
+    def _call(self, name: str, *arguments: object) -> list[dict[str, Any]]:
+        return self._ask(call, name, *arguments)
 
     def _ledger(self, name: str, *arguments: object) -> list[dict[str, Any]]:
         """Run a statement on the primary, where plans are stored."""

@@ -32,6 +32,12 @@ TYPES: Final[Mapping[str, pa.DataType]] = {
     "createdAt": pa.timestamp("us", "UTC"),
 }
 COLUMNS: Final = tuple(TYPES)
+_METHODS: Final = {
+    "transactionId": "transaction_id",
+    "traceId": "trace_id",
+    "createdAt": "created_at",
+}
+"""Methods of `_Messages` whose names differ from their columns."""
 
 _BATCH_BYTES: Final = 16 * 2**20
 """Bytes of segments to fetch at a time."""
@@ -142,8 +148,8 @@ class _Expander:
 
     def __call__(self, segments: pa.RecordBatch) -> pa.RecordBatch:
         batch = _Messages(segments, self._range, self._opened(segments))
-        made = {name: getattr(batch, _SNAKE[name])() for name in self._columns}
-        messages = pa.RecordBatch.from_arrays(list(made.values()), schema=self._schema)
+        columns = [getattr(batch, _METHODS.get(name, name))() for name in self._columns]
+        messages = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         mask = batch.mask()
         return messages if mask is None else messages.filter(pa.array(mask))
 
@@ -299,19 +305,6 @@ class _Messages:
             return by_partition
         ids = self._segments.column("partition_id").to_pylist()
         return np.repeat([by_partition.get(each, other) for each in ids], self._counts)
-
-
-_SNAKE: Final = {
-    "queue": "queue",
-    "partition": "partition",
-    "offset": "offset",
-    "id": "id",
-    "transactionId": "transaction_id",
-    "payload": "payload",
-    "headers": "headers",
-    "traceId": "trace_id",
-    "createdAt": "created_at",
-}
 
 
 def _numbers(column: pa.Array) -> np.ndarray:

@@ -66,7 +66,8 @@ class Staging:
         self._now = call(connection, "published", None, None)[0]["now"]
         self._ids: dict[str, int] = {}
         self._keyring: Keyring | None = None
-        self._schema = None if queue["schema"] is None else _schema(queue["schema"])
+        schema = queue["schema"]
+        self._schema = None if schema is None else PayloadSchema(msgspec.json.decode(schema))
         self.entries = 0
         self.messages = 0
 
@@ -151,13 +152,9 @@ def check_columns(schema: Any) -> None:  # noqa: ANN401 - a StructType, or an Ar
             )
 
 
-def _schema(text: str) -> PayloadSchema:
-    return PayloadSchema(msgspec.json.decode(text))
-
-
 def _pieces(table: pa.Table, check: Callable[[list[bytes]], None]) -> Iterator[Piece]:
     """Split rows into segments: partitions by first appearance, rows in their order."""
-    payloads = _column(table, "payload", pa.string())
+    payloads = _column(table, "payload")
     if payloads.null_count:
         raise errors.InvalidItem("a payload is null: use the JSON text `null` for an empty one")
     check(payloads.cast(pa.binary()).to_pylist())
@@ -193,10 +190,10 @@ def _stop(ends: np.ndarray, start: int, last: int) -> int:
     return max(start + 1, min(last, start + _MAX_MESSAGES, by_bytes))
 
 
-def _column(table: pa.Table, name: str, type_: pa.DataType) -> pa.Array:
+def _column(table: pa.Table, name: str) -> pa.Array:
     column = table.column(name)
     try:
-        column = column.cast(type_)
+        column = column.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise errors.InvalidItem(f"column {name} is {column.type}, not a string") from error
     return pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
@@ -206,7 +203,7 @@ def _partitions(table: pa.Table) -> pa.DictionaryArray:
     if "partition" not in table.column_names:
         names = pa.array([_DEFAULT_PARTITION] * table.num_rows, pa.string())
     else:
-        names = pc.fill_null(_column(table, "partition", pa.string()), _DEFAULT_PARTITION)
+        names = pc.fill_null(_column(table, "partition"), _DEFAULT_PARTITION)
     return names.dictionary_encode()
 
 
@@ -217,9 +214,7 @@ def _extras(table: pa.Table) -> list[bytes | None] | None:
         return None
     nothing = [None] * table.num_rows
     headers = table.column("headers").to_pylist() if "headers" in columns else nothing
-    traces = nothing
-    if "traceId" in columns:
-        traces = _column(table, "traceId", pa.string()).to_pylist()
+    traces = _column(table, "traceId").to_pylist() if "traceId" in columns else nothing
     return [_extra(*each) for each in zip(headers, traces, strict=True)]
 
 

@@ -110,11 +110,10 @@ class IcebergLake(Lake):
         return [_data_file(file) for file in _files(table)]
 
     def append(self, table: Table, batch: Batch, files: Sequence[DataFile]) -> None:
-        text = msgspec.json.encode(batch).decode()
+        known_by = {_BATCH: msgspec.json.encode(batch).decode()}
         with _translated():
             transaction = table.transaction()
-            transaction.set_properties({_BATCH: text})
-            known_by = {_BATCH: text}
+            transaction.set_properties(known_by)
             with transaction.update_snapshot(known_by).merge_append() as snapshot:
                 for file in files:
                     snapshot.append_data_file(_iceberg_file(table, file))

@@ -10,7 +10,6 @@ pipelines run concurrently, the next one repeats the planned batch unless the la
 # pyright: basic
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
@@ -28,16 +27,16 @@ from queen.spark.segments import SegmentRange, read_range
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WRITTEN: Final = "task long, path string, day string, messages long, bytes long"
+WRITTEN: Final = "task long, path string, day date, messages long, bytes long"
 """The columns in which a task reports its files."""
 _ARROW: Final = pa.schema(
-    [
-        ("task", pa.int64()),
-        ("path", pa.string()),
-        ("day", pa.string()),
-        ("messages", pa.int64()),
-        ("bytes", pa.int64()),
-    ]
+    {
+        "task": pa.int64(),
+        "path": pa.string(),
+        "day": pa.date32(),
+        "messages": pa.int64(),
+        "bytes": pa.int64(),
+    }
 )
 _JOBS: Final = 3
 """Attempts per Spark job, because local mode does not retry tasks."""
@@ -228,16 +227,10 @@ def run_tasks(
     def described(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                rows = [(number, None, None, 0, 0)]
-                rows += [
-                    (number, file.path, file.day.isoformat(), file.messages, file.bytes)
-                    for file in write(number)
-                ]
-                columns = [
-                    pa.array(column, field.type)
-                    for column, field in zip(zip(*rows, strict=True), _ARROW, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+                # The row without a file proves that the task has run.
+                files = [{}, *map(msgspec.structs.asdict, write(number))]
+                rows = [{"task": number, **file} for file in files]
+                yield pa.RecordBatch.from_pylist(rows, schema=_ARROW)
 
     if not count:
         return []
@@ -245,8 +238,5 @@ def run_tasks(
     rows: list[Any] = spark.range(0, count, 1, count).mapInArrow(described, WRITTEN).collect()
     if sorted(row.task for row in rows if row.path is None) != list(range(count)):
         raise errors.QueenError("Spark lost or repeated the result of a task: run it again")
-    return [
-        DataFile(row.path, date.fromisoformat(row.day), row.messages, row.bytes)
-        for row in rows
-        if row.path is not None
-    ]
+    written = [row for row in rows if row.path is not None]
+    return [DataFile(row.path, row.day, row.messages, row.bytes) for row in written]

@@ -61,15 +61,9 @@ class Option(NamedTuple):
 
 
 def job(kind: str) -> Job:
-    """Return a pipeline by its kind. Raises BadRequest for an unknown one."""
-    module = f"queen.spark.pipelines.{MODULES[kind]}"
-    try:
-        loaded = import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        raise errors.BadRequest(f"this release has no pipeline {kind}") from error
-    return Job(kind, loaded.Config, loaded.run)
+    """Return a pipeline by its kind."""
+    module = import_module(f"queen.spark.pipelines.{MODULES[kind]}")
+    return Job(kind, module.Config, module.run)
 
 
 def options(job: Job) -> list[Option]:
@@ -119,7 +113,8 @@ def session(
         settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
     if is_quiet:
         java = "spark.driver.extraJavaOptions"
-        settings[java] = f"{settings.get(java, '')} {_quiet()}".strip()
+        path = resources.files("queen.spark.pipelines") / "log4j2.properties"
+        settings[java] = f"{settings.get(java, '')} -Dlog4j2.configurationFile={path}".strip()
         settings.setdefault("spark.ui.showConsoleProgress", "false")
     if python is not None:
         # A driver that was not started by `spark-submit` reads only this variable.
@@ -185,11 +180,6 @@ def name_of(job: Job, config: Any) -> str:  # noqa: ANN401 - its Config
 
 def _first(config: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 - its Config
     return next((value for each in names if (value := getattr(config, each, None))), None)
-
-
-def _quiet() -> str:
-    path = resources.files("queen.spark.pipelines") / "log4j2.properties"
-    return f"-Dlog4j2.configurationFile={path}"
 
 
 def _docstrings(config: type) -> dict[str, str]:

@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import psycopg
@@ -36,26 +35,17 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._hang_up()
-
-    @property
-    def connection(self) -> Connection:
-        if self._connection is None:
-            self._connection = connect(self._dsn)
-        return self._connection
 
     def ask(self, question: Callable[[Connection], Answer]) -> Answer:
         """Run a repeatable function. Retries it if PostgreSQL is unavailable."""
         until = time.monotonic() + _PATIENCE_SECONDS
         while True:
             try:
-                return question(self.connection)
+                if self._connection is None:
+                    self._connection = connect(self._dsn)
+                return question(self._connection)
             except (psycopg.OperationalError, errors.DatabaseUnavailable):
                 self._hang_up()
                 if time.monotonic() > until:

@@ -100,13 +100,14 @@ def run(
     pieces = list(enumerate(pairwise(plan["bounds"])))
     say = report or (lambda _: None)
     progress = Progress(batch_id=-1 if done is None else done, batches=len(pieces))
-    pace = _Pace(config.rate)
+    first_at = time.monotonic()
     for number, (start, end) in pieces[progress.batch_id + 1 :]:
-        pace.wait()
+        if config.rate is not None:
+            until = first_at + progress.rows / config.rate
+            time.sleep(max(0.0, until - time.monotonic()))
         began_at = time.monotonic()
         rows = _write(wanted(read(start, end, COLUMNS), config), config, number)
         seconds = time.monotonic() - began_at
-        pace.add(rows)
         progress = Progress(
             batch_id=number,
             batches=len(pieces),
@@ -144,23 +145,6 @@ def cut(counts: Iterable[tuple[datetime, int]], most: int) -> tuple[list[datetim
     return ([*bounds, last + timedelta(seconds=1)] if last else []), total
 
 
-class _Pace:
-    """Limits the average rate."""
-
-    def __init__(self, rate: float | None) -> None:
-        self._rate = rate
-        self._began_at = time.monotonic()
-        self._rows = 0
-
-    def add(self, rows: int) -> None:
-        self._rows += rows
-
-    def wait(self) -> None:
-        if self._rate is not None:
-            until = self._began_at + self._rows / self._rate
-            time.sleep(max(0.0, until - time.monotonic()))
-
-
 Read = Callable[[datetime | None, datetime | None, Sequence[str]], DataFrame]
 
 
@@ -194,11 +178,7 @@ def _queue(
     columns: Sequence[str],
 ) -> DataFrame:
     """Read a queue. Bounds are passed as options, so that it is not read completely."""
-    options = {
-        "dsn": config.dsn,
-        "queue": config.from_queue or "",
-        "columns": ",".join(columns),
-    }
+    options = {"dsn": config.dsn, "queue": config.from_queue or "", "columns": ",".join(columns)}
     if start is not None:
         options["startingTimestamp"] = start.isoformat()
     if end is not None:

@@ -4,7 +4,6 @@ import contextlib
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 from typing import Any, Final, Self, cast
 from uuid import uuid4
 
@@ -101,12 +100,7 @@ class Report:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         is_failure = error is not None and not isinstance(error, KeyboardInterrupt | SystemExit)
         self.close(error if is_failure else None)
 

@@ -220,21 +220,12 @@ def _minutes(spark: SparkSession, config: Config, plan: dict[str, Any]) -> DataF
     window = ranges(range(int(start.timestamp()), int(end.timestamp()), MINUTE), MINUTE)
     # Pushes of late minutes were already read, because the log is read without gaps.
     late = ranges((int(minute.timestamp()) for minute in plan["late"]), MINUTE)
-    log = _frame(
-        spark,
-        config,
-        "rollup_log",
-        _LOG,
-        [(*each, start, end) for each in _split(first, last, config.tasks)],
-    ).withColumn("group_id", F.lit(0).cast("bigint"))
-    counters = _frame(
-        spark,
-        config,
-        "rollup_counters",
-        _COUNTERS,
-        [*((*each, first) for each in window), *((*each, last) for each in late)],
-    )
-    samples = _frame(spark, config, "rollup_samples", _SAMPLES, [*window, *late])
+    read = partial(_frame, spark, config)
+    pushes = [(*each, start, end) for each in _split(first, last, config.tasks)]
+    log = read("rollup_log", _LOG, pushes).withColumn("group_id", F.lit(0).cast("bigint"))
+    outcomes = [*((*each, first) for each in window), *((*each, last) for each in late)]
+    counters = read("rollup_counters", _COUNTERS, outcomes)
+    samples = read("rollup_samples", _SAMPLES, [*window, *late])
     together = counters.unionByName(log, allowMissingColumns=True).unionByName(
         samples, allowMissingColumns=True
     )
