@@ -42,15 +42,13 @@ class Setting(NamedTuple):
 
     status: str
     advice: str
-    least: float | None = None
-    most: float | None = None
+    least: float = -inf
+    most: float = inf
 
     def hurts(self, text: str, amount: float | None) -> bool:
-        if self.least is None and self.most is None:
+        if (self.least, self.most) == (-inf, inf):
             return text != "on"
-        figure = float(text) if amount is None else amount
-        is_short = self.least is not None and figure < self.least
-        return is_short or (self.most is not None and figure > self.most)
+        return not self.least <= (float(text) if amount is None else amount) <= self.most
 
 
 SETTINGS: Final[Mapping[str, Setting]] = {

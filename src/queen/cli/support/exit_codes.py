@@ -25,10 +25,6 @@ _BY_STATUS = {
 }
 
 
-# Errors in the command line, found here or by the server.
-_WORDS = (errors.InvalidName, errors.InvalidOption)
-
-
 class FileTrouble(Exception):
     """A file can't be read or written, or its content is invalid."""
 
@@ -43,9 +39,9 @@ def exit_code(error: errors.QueenError) -> int:
         return TIMEOUT if isinstance(error.__cause__, TimeoutError) else FAILED
     if isinstance(error, errors.TransportError):
         return UNREACHABLE
-    # Not from a server: the error was found before anything was sent.
+    # An error in the command line, found by the server, or before anything was sent.
     is_ours = error.problem is None and isinstance(error, errors.BadRequest)
-    if is_ours or isinstance(error, _WORDS):
+    if is_ours or isinstance(error, errors.InvalidName | errors.InvalidOption):
         return USAGE
     return _BY_STATUS.get(error.http_status, FAILED)
 

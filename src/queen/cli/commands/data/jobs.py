@@ -16,7 +16,6 @@ Priority = Literal["critical", "high", "normal", "low", "background"]
 Queue = Annotated[str, typer.Argument(help="Name of the queue.")]
 Id = Annotated[str, typer.Argument(help="Id of the job.")]
 Key = Annotated[str | None, typer.Option(help="Key that it was added with, if it is unique.")]
-_COLUMNS = ["id", "name", "status", "priority", "attempt", "createdAt", "error"]
 
 
 @app.command("ls")
@@ -48,7 +47,7 @@ def list_(
         "reveal": reveal or None,
     }
     rows = run(server, lambda q: some(JobCalls(q).jobs(queue, **filters), limit))
-    show(rows, _COLUMNS, output)
+    show(rows, ["id", "name", "status", "priority", "attempt", "createdAt", "error"], output)
 
 
 @app.command("show")
