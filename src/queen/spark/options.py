@@ -27,8 +27,9 @@ _SOURCE: Final = (
     *("failOnDataLoss", "trailingBatch", "tasks"),
 )
 OPTIONS: Final = (
-    *(Option(name, "both") for name in ("dsn", "queue", "shard", "txnAppId")),
+    *(Option(name, "both") for name in ("dsn", "queue", "shard")),
     *(Option(name, "source") for name in _SOURCE),
+    Option("txnAppId", "both"),
     Option("txnVersion", "sink"),
 )
 _BY_LOWER: Final = {option.name.lower(): option for option in OPTIONS}
