@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from queen import errors
+from queen.engine.runtime import tasks
 from queen.engine.runtime.batcher import Batcher
 from queen.store.audit import Audit, Entry
 from queen.wire.access import AuditRecord
@@ -94,10 +95,7 @@ class AuditLog:
 
     async def close(self) -> None:
         """Store the counts, and finish pending records."""
-        if self._window is not None:
-            self._window.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._window
+        await tasks.stop(self._window)
         with contextlib.suppress(errors.QueenError):
             await self._store_counted()
         await self._lanes.close()

@@ -1,7 +1,6 @@
 """A document of the token issuer, fetched over https and cached."""
 
 import asyncio
-import contextlib
 import http.client
 import ssl
 import time
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from queen import errors
+from queen.engine.runtime import tasks
 from queen.server import logs
 from queen.telemetry import Event
 
@@ -41,10 +41,7 @@ class CachedDocument(Generic[T]):
         self.value: T | None = None
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await tasks.stop(self._task)
 
     @property
     def age(self) -> float:

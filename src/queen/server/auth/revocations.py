@@ -1,11 +1,11 @@
 """End waiting calls and WebSockets whose key or token is no longer accepted."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from queen.engine.runtime import tasks
 from queen.server import logs
 from queen.server.auth.api_keys import Keys
 from queen.server.auth.permissions import Caller
@@ -64,10 +64,7 @@ class Revocations:
                 del self._groups[credential]
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await tasks.stop(self._task)
 
     async def _check_while_waiting(self) -> None:
         try:

@@ -6,6 +6,7 @@ import contextlib
 from queen import errors
 from queen.engine.engine import Engine
 from queen.engine.metrics.sampler import Sampler
+from queen.engine.runtime import tasks
 from queen.meters import Snapshot
 from queen.server import logs
 from queen.server.metrics.host import HostMetrics
@@ -55,11 +56,7 @@ class Reporter:
 
     async def close(self) -> None:
         """Store the counters, and save the last snapshot with the supervisor."""
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await tasks.stop(*self._tasks)
         with contextlib.suppress(errors.QueenError):
             await self._engine.store_counters()
         if self._metrics.worker is not None:

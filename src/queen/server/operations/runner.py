@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from queen import errors
+from queen.engine.runtime import tasks
 from queen.store.connection.database import Record
 from queen.store.store import Store
 
@@ -68,10 +69,7 @@ class Operations:
 
     async def close(self) -> None:
         """Stop after the last finished step. Another process continues."""
-        for task in tuple(self._tasks):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await tasks.stop(*self._tasks)
 
     def _start(self, row: Record) -> None:
         task = asyncio.create_task(self._run(row))
