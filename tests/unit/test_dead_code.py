@@ -20,7 +20,7 @@ IN_QUOTES = {"ASGIApp", "Settleable"}
 
 
 def test_no_code_is_unused() -> None:
-    vulture = Vulture(ignore_decorators=["@app.command", "@*_app.command"])
+    vulture = Vulture(ignore_decorators=["@app.command", "@*_app.command", "@route", "@both"])
     vulture.scavenge([ROOT / name for name in ("src", "tests", "benchmarks", "tools", "examples")])
     commands = (ROOT / "src" / "queen" / "cli" / "command_table.py").read_text("utf-8")
 

@@ -4,7 +4,7 @@ import itertools
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 import msgspec
 from starlette.types import Receive, Scope
@@ -24,6 +24,7 @@ from queen.wire.messages import Acknowledgment, Request
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 API: Final = "/api/v1"
@@ -41,18 +42,20 @@ _TRACEPARENT: Final = re.compile(
 Handler = Callable[["Call"], Awaitable[Answer]]
 
 
-class Route(msgspec.Struct, frozen=True, kw_only=True):
+class Route(msgspec.Struct, frozen=True):
     """One method of one path."""
 
-    method: str
-    path: str
-    """Each name in braces is one percent-encoded segment: ``/pop/queue/{queue}``."""
     handler: Handler
+    path: str
+    """Given as ``GET /pop/queue/{queue}``. Each name in braces is one percent-encoded segment."""
     summary: str
-    tag: str = ""
-    """Its section in the OpenAPI document; if empty, the name of the handler's module."""
     permission: Permission | None
     """The caller's required permission; None: public, or the handler checks."""
+    answers: Mapping[int, type[Any] | None]
+    """Status to struct; None if the response has no body or is not JSON."""
+    method: str = ""
+    tag: str = ""
+    """Its section in the OpenAPI document; if empty, the name of the handler's module."""
     is_public: bool = False
     """Needs no authentication."""
     is_payload_view: bool = False
@@ -69,12 +72,30 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """None: every parameter is rejected, except for probes."""
     headers: Mapping[str, str] = {}
     """Request headers of this route, with their descriptions."""
-    answers: Mapping[int, type[Any] | None] = {}
-    """Status to struct; None if the response has no body or is not JSON."""
     is_text_too: bool = False
     """Responds in plain text, unless JSON is available and the request accepts it."""
     problems: tuple[type[errors.QueenError], ...] = ()
     """Errors in addition to those of every route."""
+
+    def __post_init__(self) -> None:
+        method, path = self.path.split(" ")
+        msgspec.structs.force_setattr(self, "method", method)
+        msgspec.structs.force_setattr(self, "path", path)
+
+
+def adding(
+    make: Callable[Concatenate[Handler, P], Route], routes: list[Route]
+) -> Callable[P, Callable[[Handler], Handler]]:
+    """Return a decorator that adds a route to the handler: ``@route("GET /livez", …)``."""
+
+    def describe(*args: P.args, **options: P.kwargs) -> Callable[[Handler], Handler]:
+        def add(handler: Handler) -> Handler:
+            routes.append(make(handler, *args, **options))
+            return handler
+
+        return add
+
+    return describe
 
 
 class _Nothing(Request, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """Keyset pagination, in which every page costs the same."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
@@ -9,7 +10,7 @@ import msgspec
 from queen import errors
 from queen.server.http.call import Call
 from queen.server.http.timestamps import in_utc
-from queen.wire.resources import PageQuery
+from queen.store.connection.database import Record
 
 T = TypeVar("T", bound=tuple[Any, ...])
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -22,15 +23,20 @@ LARGEST = 1e300
 FIRST_DUE = (datetime(1, 1, 1, tzinfo=UTC), 0)
 
 
-def limit_of(call: Call, query: PageQuery) -> int:
+def limit_of(call: Call, wanted: int | None) -> int:
     """Return the page size, up to the server's limit."""
     settings = call.state.settings
-    return min(query.limit or settings.api_default_limit, settings.api_max_limit)
+    return min(wanted or settings.api_default_limit, settings.api_max_limit)
 
 
 def cursor_to(*place: object) -> str:
     """Encode a position as an opaque string."""
     return urlsafe_b64encode(msgspec.json.encode(place)).rstrip(b"=").decode()
+
+
+def cursor_after(rows: Sequence[Record], limit: int, *columns: str) -> str | None:
+    """Encode the position after a page by these columns; None if the page is not full."""
+    return cursor_to(*(rows[-1][name] for name in columns)) if len(rows) == limit else None
 
 
 def place_of(cursor: str | None, type_: type[T], start: T) -> T:

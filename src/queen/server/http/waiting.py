@@ -14,6 +14,13 @@ from queen.server.http.scope_keys import DISCONNECT, ClientGone, Disconnect
 T = TypeVar("T")
 
 
+def seconds_of(call: Call, timeout_ms: int | None) -> float:
+    """Return how long to wait, up to the server's limit."""
+    settings = call.state.settings
+    wanted = settings.default_timeout_ms if timeout_ms is None else timeout_ms
+    return min(wanted, settings.max_timeout_ms) / 1000
+
+
 async def wait_for(
     call: Call, waiting: Awaitable[T], *, undo: Callable[[T], Awaitable[None]] | None = None
 ) -> T:

@@ -14,6 +14,7 @@ from starlette.websockets import WebSocket
 
 from queen import errors, telemetry
 from queen.engine.engine import Engine
+from queen.engine.runtime import tasks
 from queen.meters import Snapshot
 from queen.server import logs
 from queen.server.auth.origins import Origins
@@ -23,7 +24,7 @@ from queen.server.live.admission import admit, check_origin
 from queen.server.live.subscriber import Flow, Subscriber
 from queen.server.metrics.host import HostMetrics
 from queen.server.metrics.requests import VERSION
-from queen.server.routes.views import buffer_info, operation_info, without_counts
+from queen.server.routes.views import buffer_info, of_row, operation_info, without_counts
 from queen.settings import Settings
 from queen.telemetry import OTHER, Event
 from queen.wire.live_feed import (
@@ -79,10 +80,7 @@ class Feed:
         self._operations: dict[str, Operation] = {}
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await tasks.stop(self._task)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, call: Call) -> None:
         """Serve one dashboard until it disconnects."""
@@ -207,18 +205,7 @@ class Feed:
         if not self._is_wanted("queue.depth.updated"):
             return
         rows = await self._engine.store.database.fetch("newest_samples", None)
-        depths = {
-            row["queue"]: Depth(
-                queue=row["queue"],
-                depth=row["depth"],
-                oldest_age_seconds=row["oldest_age_seconds"],
-                dead_letters=row["dead_letters"],
-                scheduled=row["scheduled"],
-                paused=row["paused"],
-            )
-            for row in rows
-            if row["group_id"] == 0
-        }
+        depths = {row["queue"]: of_row(Depth, row) for row in rows if row["group_id"] == 0}
         if depths:
             async for _ in self._send_by_queue("queue.depth.updated", depths, Depths, self._open):
                 pass

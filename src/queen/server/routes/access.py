@@ -9,7 +9,8 @@ from queen import errors
 from queen.server.auth.api_keys import is_id, new_key, token_of
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
+from queen.server.http.call import Call, Route, adding
+from queen.server.http.cursors import limit_of
 from queen.wire.access import (
     AuditEntry,
     AuditPage,
@@ -47,6 +48,12 @@ class AuditQuery(Request, frozen=True, kw_only=True):
     cursor: str | None = None
 
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
+
+
+# Without a permission, because every caller may see itself.
+@route("GET /api/v1/auth/me", "Show the current caller", None, {200: Me})
 async def me(call: Call) -> Answer:
     """Return the caller as the server authenticated it."""
     caller = call.caller
@@ -61,17 +68,19 @@ async def me(call: Call) -> Answer:
     )
 
 
+@route("POST /api/v1/auth/ticket", "Create a WebSocket ticket", Permission.BROWSE, {201: Ticket})
 async def ticket(call: Call) -> Answer:
     """Create a ticket for one WebSocket."""
     return Answer(await call.state.authenticator.make_ticket(call.caller), status=201)
 
 
+@route("GET /api/v1/tokens", "List keys", Permission.ADMIN, {200: TokenList}, query=TokenQuery)
 async def list_tokens(call: Call) -> Answer:
     """List API keys, without their secrets."""
     query = call.query(TokenQuery)
     if query.cursor and not is_id(query.cursor):
         raise errors.BadRequest("invalid cursor: it does not belong to this list")
-    limit = _limit(call, query.limit)
+    limit = limit_of(call, query.limit)
     rows = await call.state.engine.store.keys.list(
         after=query.cursor, limit=limit + 1, with_revoked=query.revoked
     )
@@ -81,6 +90,9 @@ async def list_tokens(call: Call) -> Answer:
     )
 
 
+@route(
+    "POST /api/v1/tokens", "Create an API key", Permission.ADMIN, {201: NewToken}, body=TokenRequest
+)
 async def make_token(call: Call) -> Answer:
     """Create an API key. Only this response contains its secret."""
     request = await call.body(TokenRequest)
@@ -108,6 +120,14 @@ async def make_token(call: Call) -> Answer:
     return Answer(NewToken(**msgspec.structs.asdict(token), token=key.text), status=201)
 
 
+@route(
+    "POST /api/v1/tokens/{id}/rotate",
+    "Rotate an API key",
+    Permission.ADMIN,
+    {200: NewToken},
+    body=RotateRequest,
+    problems=(errors.NotFound,),
+)
 async def rotate_token(call: Call) -> Answer:
     """Create a new secret for a key. Only this response contains it."""
     request = await call.body(RotateRequest)
@@ -129,6 +149,13 @@ async def rotate_token(call: Call) -> Answer:
     return Answer(NewToken(**msgspec.structs.asdict(token), token=key.text))
 
 
+@route(
+    "DELETE /api/v1/tokens/{id}",
+    "Revoke an API key",
+    Permission.ADMIN,
+    {200: Revoked},
+    problems=(errors.NotFound,),
+)
 async def revoke_token(call: Call) -> Answer:
     """Revoke a key. Every process rejects it within a second."""
     row = await call.state.engine.store.keys.revoke(_key_id(call))
@@ -137,10 +164,13 @@ async def revoke_token(call: Call) -> Answer:
     return Answer(Revoked(id=row["id"]))
 
 
+@route(
+    "GET /api/v1/audit", "List the audit log", Permission.ADMIN, {200: AuditPage}, query=AuditQuery
+)
 async def list_audit(call: Call) -> Answer:
     """List audited calls, newest first."""
     query = call.query(AuditQuery)
-    limit = _limit(call, query.limit)
+    limit = limit_of(call, query.limit)
     before = _NEWEST
     if query.cursor is not None:
         if not query.cursor.isdigit() or len(query.cursor) > 18:
@@ -184,76 +214,3 @@ def _key_id(call: Call) -> str:
 async def _refresh(call: Call, key_id: str) -> None:
     if (keys := call.state.authenticator.keys) is not None:
         await keys.refresh(key_id)
-
-
-def _limit(call: Call, wanted: int | None) -> int:
-    settings = call.state.settings
-    return min(wanted or settings.api_default_limit, settings.api_max_limit)
-
-
-_TOKENS: Final = f"{API}/tokens"
-
-ROUTES: Final = (
-    Route(
-        method="GET",
-        path=f"{API}/auth/me",
-        handler=me,
-        summary="Show the current caller",
-        permission=None,  # Every caller may see itself.
-        answers={200: Me},
-    ),
-    Route(
-        method="POST",
-        path=f"{API}/auth/ticket",
-        handler=ticket,
-        summary="Create a WebSocket ticket",
-        permission=Permission.BROWSE,
-        answers={201: Ticket},
-    ),
-    Route(
-        method="GET",
-        path=_TOKENS,
-        handler=list_tokens,
-        summary="List keys",
-        permission=Permission.ADMIN,
-        query=TokenQuery,
-        answers={200: TokenList},
-    ),
-    Route(
-        method="POST",
-        path=_TOKENS,
-        handler=make_token,
-        summary="Create an API key",
-        permission=Permission.ADMIN,
-        body=TokenRequest,
-        answers={201: NewToken},
-    ),
-    Route(
-        method="POST",
-        path=f"{_TOKENS}/{{id}}/rotate",
-        handler=rotate_token,
-        summary="Rotate an API key",
-        permission=Permission.ADMIN,
-        body=RotateRequest,
-        answers={200: NewToken},
-        problems=(errors.NotFound,),
-    ),
-    Route(
-        method="DELETE",
-        path=f"{_TOKENS}/{{id}}",
-        handler=revoke_token,
-        summary="Revoke an API key",
-        permission=Permission.ADMIN,
-        answers={200: Revoked},
-        problems=(errors.NotFound,),
-    ),
-    Route(
-        method="GET",
-        path=f"{API}/audit",
-        handler=list_audit,
-        summary="List the audit log",
-        permission=Permission.ADMIN,
-        query=AuditQuery,
-        answers={200: AuditPage},
-    ),
-)

@@ -11,8 +11,8 @@ from queen.engine.metrics.ranges import Range
 from queen.engine.metrics.series import COUNTED, METRICS, SAMPLED, TIMED, Analytics
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
-from queen.server.http.cursors import cursor_to, place_of
+from queen.server.http.call import Call, Route, adding
+from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.store.connection.database import Record
 from queen.wire.analytics import (
     Figures,
@@ -41,6 +41,9 @@ _WIRE: Final[Mapping[str, str]] = {
 }
 _OF_QUEUE_ALONE: Final = ("pushed", "duplicates", "depth")
 _FLOW: Final = ("pushed", "popped", "acked", "nacked", "dead_lettered", "duplicates")
+
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
 
 
 def _analytics(call: Call) -> Analytics:
@@ -90,6 +93,15 @@ async def _points(
     return [Point(**point) for point in points]
 
 
+@route(
+    "GET /api/v1/analytics/series",
+    "Show any metric over time",
+    Permission.BROWSE,
+    {200: Series},
+    is_shared=True,
+    query=SeriesQuery,
+    problems=(errors.QueueNotFound,),
+)
 async def series(call: Call) -> Answer:
     """Return any metrics over time."""
     query = call.query(SeriesQuery)
@@ -103,6 +115,15 @@ async def series(call: Call) -> Answer:
     return Answer(Series(**_bounds(range_), series=points))
 
 
+@route(
+    "GET /api/v1/analytics/throughput",
+    "Show throughput over time",
+    Permission.BROWSE,
+    {200: Throughput},
+    is_shared=True,
+    query=ScopeQuery,
+    problems=(errors.QueueNotFound,),
+)
 async def throughput(call: Call) -> Answer:
     """Return the number of pushed, delivered and acknowledged messages."""
     query = call.query(ScopeQuery)
@@ -137,6 +158,15 @@ async def _rates(call: Call, ids: list[int]) -> tuple[Rates, int]:
     )
 
 
+@route(
+    "GET /api/v1/analytics/queue-depths",
+    "Show queue depths over time",
+    Permission.BROWSE,
+    {200: QueueDepths},
+    is_shared=True,
+    query=ScopeQuery,
+    problems=(errors.QueueNotFound,),
+)
 async def depths(call: Call) -> Answer:
     """Return queue depths, now and over time."""
     query = call.query(ScopeQuery)
@@ -188,6 +218,15 @@ def _queue(row: Record) -> dict[str, Any]:
     }
 
 
+@route(
+    "GET /api/v1/analytics/queue/{queue}",
+    "Show a queue over time",
+    Permission.BROWSE,
+    {200: QueueAnalytics},
+    is_shared=True,
+    query=RangeQuery,
+    problems=(errors.QueueNotFound,),
+)
 async def queue(call: Call) -> Answer:
     """Return one queue: now, in a time range, and over time."""
     query = call.query(RangeQuery)
@@ -211,11 +250,18 @@ async def _figures(call: Call, range_: Range, rows: Sequence[Record]) -> list[Qu
     ]
 
 
+@route(
+    "GET /api/v1/analytics/queues",
+    "List queues over time",
+    Permission.BROWSE,
+    {200: QueuesAnalytics},
+    is_shared=True,
+    query=QueuesQuery,
+)
 async def queues(call: Call) -> Answer:
     """List all queues, in pages."""
     query = call.query(QueuesQuery)
-    settings = call.state.settings
-    limit = min(query.limit or settings.api_default_limit, settings.api_max_limit)
+    limit = limit_of(call, query.limit)
     (after,) = place_of(query.cursor, tuple[Text], ("",))
     rows = await _analytics(call).queues(
         namespace=query.namespace,
@@ -224,7 +270,7 @@ async def queues(call: Call) -> Answer:
         limit=limit,
         patterns=call.caller.patterns,
     )
-    cursor = cursor_to(rows[-1]["name"]) if len(rows) == limit else None
+    cursor = cursor_after(rows, limit, "name")
     range_ = await _range(call, query)
     return Answer(
         QueuesAnalytics(
@@ -236,6 +282,15 @@ async def queues(call: Call) -> Answer:
     )
 
 
+@route(
+    "GET /api/v1/analytics",
+    "Show a namespace over time",
+    Permission.BROWSE,
+    {200: ScopeAnalytics},
+    is_shared=True,
+    query=ScopeQuery,
+    problems=(errors.QueueNotFound,),
+)
 async def scope(call: Call) -> Answer:
     """Return the sum over the queues of a namespace or task."""
     query = call.query(ScopeQuery)
@@ -256,67 +311,3 @@ async def scope(call: Call) -> Answer:
             series=await _points(call, range_, rows, METRICS),
         )
     )
-
-
-_BROWSE: Final[dict[str, Any]] = {
-    "method": "GET",
-    "permission": Permission.BROWSE,
-    "is_shared": True,
-}
-_ONE: Final = (errors.QueueNotFound,)
-
-ROUTES: Final = (
-    Route(
-        path=f"{API}/analytics",
-        handler=scope,
-        summary="Show a namespace over time",
-        query=ScopeQuery,
-        answers={200: ScopeAnalytics},
-        problems=_ONE,
-        **_BROWSE,
-    ),
-    Route(
-        path=f"{API}/analytics/queues",
-        handler=queues,
-        summary="List queues over time",
-        query=QueuesQuery,
-        answers={200: QueuesAnalytics},
-        **_BROWSE,
-    ),
-    Route(
-        path=f"{API}/analytics/queue/{{queue}}",
-        handler=queue,
-        summary="Show a queue over time",
-        query=RangeQuery,
-        answers={200: QueueAnalytics},
-        problems=_ONE,
-        **_BROWSE,
-    ),
-    Route(
-        path=f"{API}/analytics/throughput",
-        handler=throughput,
-        summary="Show throughput over time",
-        query=ScopeQuery,
-        answers={200: Throughput},
-        problems=_ONE,
-        **_BROWSE,
-    ),
-    Route(
-        path=f"{API}/analytics/queue-depths",
-        handler=depths,
-        summary="Show queue depths over time",
-        query=ScopeQuery,
-        answers={200: QueueDepths},
-        problems=_ONE,
-        **_BROWSE,
-    ),
-    Route(
-        path=f"{API}/analytics/series",
-        handler=series,
-        summary="Show any metric over time",
-        query=SeriesQuery,
-        answers={200: Series},
-        problems=_ONE,
-        **_BROWSE,
-    ),
-)

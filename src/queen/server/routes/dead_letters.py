@@ -13,10 +13,11 @@ from queen.engine.inspect.browse import MOST_READ, extra_of
 from queen.engine.sources.step_messages import without_token
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
-from queen.server.http.cursors import Int, cursor_to, place_of
+from queen.server.http.call import Call, Route, adding
+from queen.server.http.cursors import Int, cursor_to, limit_of, place_of
 from queen.server.operations.kinds import count_letters, redrive_letters
-from queen.server.routes.operations import started
+from queen.server.routes.operations import begin
+from queen.server.routes.views import of_row
 from queen.store.connection.database import Record
 from queen.store.dead_letters import LetterFilter
 from queen.wire.resources import (
@@ -25,6 +26,7 @@ from queen.wire.resources import (
     DeadLetterFilter,
     DeadLetters,
     DeadLettersQuery,
+    Destination,
     ErrorKind,
     ErrorKinds,
     ErrorsQuery,
@@ -42,7 +44,18 @@ _AT_ONCE: Final = 500
 """Largest number of listed ids that a redrive or purge handles before it responds."""
 _LAST: Final = 2**63 - 1
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
 
+
+@route(
+    "GET /api/v1/dlq",
+    "List dead letters",
+    Permission.BROWSE,
+    {200: DeadLetters},
+    is_payload_view=True,
+    query=DeadLettersQuery,
+)
 async def list_dead_letters(call: Call) -> Answer:
     """List dead letters by the time they were dead-lettered, newest first by default."""
     query = call.query(DeadLettersQuery)
@@ -54,8 +67,7 @@ async def list_dead_letters(call: Call) -> Answer:
     elif query.reveal:
         raise errors.BadRequest("reveal requires queue, because the audit log records it")
     seals = call.reveal(query.reveal)
-    settings = call.state.settings
-    limit = min(query.limit or settings.api_default_limit, settings.api_max_limit)
+    limit = limit_of(call, query.limit)
     is_oldest_first = query.sort == "failedAt"
     (after,) = place_of(query.cursor, tuple[Int], (0 if is_oldest_first else _LAST,))
     rows = await store.dead_letters.browse(
@@ -86,6 +98,15 @@ async def list_dead_letters(call: Call) -> Answer:
     )
 
 
+@route(
+    "GET /api/v1/dlq/{id}",
+    "Show a dead letter",
+    Permission.BROWSE,
+    {200: DeadLetter},
+    is_payload_view=True,
+    query=RevealQuery,
+    problems=(errors.NotFound,),
+)
 async def show(call: Call) -> Answer:
     """Return one dead letter."""
     query = call.query(RevealQuery)
@@ -100,30 +121,30 @@ def _shown(call: Call, row: Mapping[str, Any]) -> DeadLetter:
     id_ = message_id(shard, row["partition_id"], row["offset"])
     if row["is_revealed"]:
         call.revealed(id_)
-    return DeadLetter(
+    return of_row(
+        DeadLetter,
+        row,
         id=partition_ref(shard, row["id"]),
         message_id=id_,
         transaction_id=extra.transaction_id or id_,
-        queue=row["queue"],
-        partition=row["partition"],
         partition_id=partition_ref(shard, row["partition_id"]),
-        offset=row["offset"],
         priority=row["level"],
         consumer_group=row["group"],
         data=msgspec.Raw(without_token(row["payload"])),
-        data_error=row["data_error"],
         masked=row["is_masked"],
         headers=extra.headers or {},
         trace_id=extra.trace_id,
-        created_at=row["created_at"],
         error_message=row["error"],
-        reason=row["reason"],
-        fingerprint=row["fingerprint"],
-        attempts=row["attempts"],
-        failed_at=row["failed_at"],
     )
 
 
+@route(
+    "GET /api/v1/dlq/errors",
+    "Count dead letters by error",
+    Permission.BROWSE,
+    {200: ErrorKinds},
+    query=ErrorsQuery,
+)
 async def list_errors(call: Call) -> Answer:
     """Count the dead letters of a queue by error fingerprint."""
     query = call.query(ErrorsQuery)
@@ -132,43 +153,37 @@ async def list_errors(call: Call) -> Answer:
     scanned: int = rows[0]["looked_at"] if rows else 0
     return Answer(
         ErrorKinds(
-            errors=[
-                ErrorKind(
-                    fingerprint=row["fingerprint"],
-                    reason=row["reason"],
-                    sample=row["sample"],
-                    count=row["messages"],
-                    first_at=row["first_at"],
-                    last_at=row["last_at"],
-                )
-                for row in rows
-            ],
+            errors=[of_row(ErrorKind, row, count=row["messages"]) for row in rows],
             scanned=scanned,
             complete=scanned < MOST_READ,
         )
     )
 
 
+@route(
+    "POST /api/v1/dlq/redrive",
+    "Redrive dead letters",
+    Permission.OPERATE,
+    {200: Counted, 202: OperationStarted},
+    body=RedriveRequest,
+    problems=(errors.QueueNotFound, errors.TooManyItems, errors.InvalidName),
+)
 async def redrive(call: Call) -> Answer:
     """Redeliver dead letters: a few ids immediately, otherwise in steps."""
     request = await call.body(RedriveRequest)
     destination: dict[str, str] | None = None
     if request.destination is not None:
-        destination = await _destination(call, request)
-    if request.filter.ids is not None:
-        return await _redrive_ids(call, request, destination)
-    queue, wanted = _of_queue(request.filter)
-    await call.require_queues(Permission.OPERATE, {queue})
-    call.audit(queue=queue)
-    count, total, arguments = await count_letters(call.state.engine, queue, wanted)
-    if request.dry_run:
-        return Answer(Counted(count=count, complete=total is not None))
-    return await _begin_redrive(call, request, queue, arguments, total, destination)
-
-
-async def _redrive_ids(
-    call: Call, request: RedriveRequest, destination: dict[str, str] | None
-) -> Answer:
+        destination = await _destination(call, request.destination)
+    may_reveal = Permission.CONSUME in call.caller.permissions
+    options = {
+        "rate": request.rate_per_second,
+        "destination": destination,
+        "may_reveal": may_reveal,
+    }
+    if request.filter.ids is None:
+        return await _by_filter(
+            call, Permission.OPERATE, "redrive", request.filter, options, request.dry_run
+        )
     found, queue = await _named(call, request.filter, Permission.OPERATE)
     if request.dry_run:
         return Answer(Counted(count=len(found)))
@@ -176,10 +191,30 @@ async def _redrive_ids(
         count = 0
         if found:
             count = await redrive_letters(
-                call.state.engine, found, destination, may_reveal=_may_reveal(call)
+                call.state.engine, found, destination, may_reveal=may_reveal
             )
         return Answer(Counted(count=count))
-    return await _begin_redrive(call, request, queue, {"ids": found}, len(found), destination)
+    return await begin(call, "redrive", queue, {"ids": found, **options}, len(found))
+
+
+async def _by_filter(
+    call: Call,
+    permission: Permission,
+    kind: str,
+    query: DeadLetterFilter,
+    options: dict[str, Any],
+    is_dry_run: bool,
+) -> Answer:
+    """Start an operation on the matching dead letters of a queue, or only count them."""
+    queue = query.queue
+    if queue is None:
+        raise errors.BadRequest("queue is required, to avoid deleting too much")
+    await call.require_queues(permission, {queue})
+    call.audit(queue=queue)
+    count, total, arguments = await count_letters(call.state.engine, queue, _filter(query))
+    if is_dry_run:
+        return Answer(Counted(count=count, complete=total is not None))
+    return await begin(call, kind, queue, {**arguments, **options}, total)
 
 
 async def _named(
@@ -202,38 +237,9 @@ async def _named(
     return [letter["id"] for letter in letters], queue
 
 
-async def _begin_redrive(
-    call: Call,
-    request: RedriveRequest,
-    queue: str | None,
-    arguments: dict[str, Any],
-    total: int | None,
-    destination: dict[str, str] | None,
-) -> Answer:
-    return started(
-        await call.state.operations.begin(
-            "redrive",
-            queue=queue,
-            arguments={
-                **arguments,
-                "rate": request.rate_per_second,
-                "destination": destination,
-                "may_reveal": _may_reveal(call),
-            },
-            total=total,
-            by=call.caller.name,
-        )
-    )
-
-
-def _may_reveal(call: Call) -> bool:
-    return Permission.CONSUME in call.caller.permissions
-
-
-async def _destination(call: Call, request: RedriveRequest) -> dict[str, str]:
+async def _destination(call: Call, wanted: Destination) -> dict[str, str]:
     """Return the destination. Its queue must exist, and its partition is created."""
-    assert request.destination is not None
-    queue, partition = request.destination.queue, request.destination.partition
+    queue, partition = wanted.queue, wanted.partition
     settings = call.state.settings
     check_queue_name("queue", queue, settings.max_name_bytes)
     check_name("partition", partition, settings.max_partition_bytes)
@@ -242,6 +248,13 @@ async def _destination(call: Call, request: RedriveRequest) -> dict[str, str]:
     return {"queue": queue, "partition": partition}
 
 
+@route(
+    "DELETE /api/v1/dlq/{id}",
+    "Delete a dead letter",
+    Permission.DESTROY,
+    {200: Counted},
+    problems=(errors.NotFound,),
+)
 async def delete(call: Call) -> Answer:
     """Delete one dead letter."""
     row = await _find(call, Permission.DESTROY)
@@ -249,53 +262,42 @@ async def delete(call: Call) -> Answer:
     return Answer(Counted(count=count))
 
 
+@route(
+    "DELETE /api/v1/dlq",
+    "Delete dead letters",
+    Permission.DESTROY,
+    {200: Counted, 202: OperationStarted},
+    query=PurgeLettersQuery,
+)
 async def purge(call: Call) -> Answer:
     """Delete the matching dead letters of a queue, in steps."""
     query = call.query(PurgeLettersQuery)
-    return await _purge(call, query, is_dry_run=query.dry_run)
+    return await _by_filter(
+        call, Permission.DESTROY, "purge_dead_letters", query, {}, query.dry_run
+    )
 
 
+@route(
+    "POST /api/v1/dlq/purge",
+    "Delete dead letters by id or filter",
+    Permission.DESTROY,
+    {200: Counted, 202: OperationStarted},
+    body=PurgeLettersRequest,
+    problems=(errors.TooManyItems,),
+)
 async def purge_chosen(call: Call) -> Answer:
     """Delete dead letters by id or filter; a few ids immediately."""
     request = await call.body(PurgeLettersRequest)
     if request.filter.ids is None:
-        return await _purge(call, request.filter, is_dry_run=request.dry_run)
+        return await _by_filter(
+            call, Permission.DESTROY, "purge_dead_letters", request.filter, {}, request.dry_run
+        )
     found, queue = await _named(call, request.filter, Permission.DESTROY)
     if request.dry_run:
         return Answer(Counted(count=len(found)))
     if len(found) <= _AT_ONCE:
         return Answer(Counted(count=await call.state.engine.store.dead_letters.purge(found)))
-    return await _begin_purge(call, queue, {"ids": found}, len(found))
-
-
-async def _purge(call: Call, query: DeadLetterFilter, *, is_dry_run: bool) -> Answer:
-    queue, wanted = _of_queue(query)
-    await call.require_queues(Permission.DESTROY, {queue})
-    call.audit(queue=queue)
-    count, total, arguments = await count_letters(call.state.engine, queue, wanted)
-    if is_dry_run:
-        return Answer(Counted(count=count, complete=total is not None))
-    return await _begin_purge(call, queue, arguments, total)
-
-
-async def _begin_purge(
-    call: Call, queue: str | None, arguments: dict[str, Any], total: int | None
-) -> Answer:
-    return started(
-        await call.state.operations.begin(
-            "purge_dead_letters",
-            queue=queue,
-            arguments=arguments,
-            total=total,
-            by=call.caller.name,
-        )
-    )
-
-
-def _of_queue(query: DeadLetterFilter) -> tuple[str, LetterFilter]:
-    if query.queue is None:
-        raise errors.BadRequest("queue is required, to avoid deleting too much")
-    return query.queue, _filter(query)
+    return await begin(call, "purge_dead_letters", queue, {"ids": found}, len(found))
 
 
 def _filter(query: DeadLetterFilter) -> LetterFilter:
@@ -317,77 +319,3 @@ async def _find(call: Call, permission: Permission) -> Record:
     await call.require_queues(permission, {rows[0]["queue"]})
     call.audit(queue=rows[0]["queue"])
     return rows[0]
-
-
-_LETTERS: Final = f"{API}/dlq"
-
-ROUTES: Final = (
-    Route(
-        method="GET",
-        path=_LETTERS,
-        handler=list_dead_letters,
-        summary="List dead letters",
-        permission=Permission.BROWSE,
-        is_payload_view=True,
-        query=DeadLettersQuery,
-        answers={200: DeadLetters},
-    ),
-    Route(
-        method="GET",
-        path=f"{_LETTERS}/errors",
-        handler=list_errors,
-        summary="Count dead letters by error",
-        permission=Permission.BROWSE,
-        query=ErrorsQuery,
-        answers={200: ErrorKinds},
-    ),
-    Route(
-        method="GET",
-        path=f"{_LETTERS}/{{id}}",
-        handler=show,
-        summary="Show a dead letter",
-        permission=Permission.BROWSE,
-        is_payload_view=True,
-        query=RevealQuery,
-        answers={200: DeadLetter},
-        problems=(errors.NotFound,),
-    ),
-    Route(
-        method="POST",
-        path=f"{_LETTERS}/redrive",
-        handler=redrive,
-        summary="Redrive dead letters",
-        permission=Permission.OPERATE,
-        body=RedriveRequest,
-        answers={200: Counted, 202: OperationStarted},
-        problems=(errors.QueueNotFound, errors.TooManyItems, errors.InvalidName),
-    ),
-    Route(
-        method="POST",
-        path=f"{_LETTERS}/purge",
-        handler=purge_chosen,
-        summary="Delete dead letters by id or filter",
-        permission=Permission.DESTROY,
-        body=PurgeLettersRequest,
-        answers={200: Counted, 202: OperationStarted},
-        problems=(errors.TooManyItems,),
-    ),
-    Route(
-        method="DELETE",
-        path=f"{_LETTERS}/{{id}}",
-        handler=delete,
-        summary="Delete a dead letter",
-        permission=Permission.DESTROY,
-        answers={200: Counted},
-        problems=(errors.NotFound,),
-    ),
-    Route(
-        method="DELETE",
-        path=_LETTERS,
-        handler=purge,
-        summary="Delete dead letters",
-        permission=Permission.DESTROY,
-        query=PurgeLettersQuery,
-        answers={200: Counted, 202: OperationStarted},
-    ),
-)

@@ -6,9 +6,10 @@ from queen import errors
 from queen.codec.ids import partition_ref
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
+from queen.server.http.call import Call, Route, adding
 from queen.server.http.cursors import LARGEST, Int, Level, cursor_to, limit_of, place_of
-from queen.server.routes.views import DETAIL, LIST, group_summary, lease_info
+from queen.server.routes.queues.queues import find_group, find_queue
+from queen.server.routes.views import DETAIL, LIST, group_summary, lease_info, of_row
 from queen.store.connection.database import Record, is_enough
 from queen.wire.resources import (
     GroupDeleted,
@@ -28,11 +29,24 @@ _A_TURN: Final = 1_000
 """Groups per statement, because finding the next ones may require reading all."""
 _SAMPLED: Final = {"-lag": "lag", "-lagSeconds": "lag_seconds"}
 
+_MISSING: Final = (errors.QueueNotFound, errors.GroupNotFound)
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
+
+
+@route(
+    "GET /api/v1/consumer-groups",
+    "List consumer groups",
+    Permission.BROWSE,
+    {200: Groups},
+    query=GroupsQuery,
+    problems=(errors.QueueNotFound,),
+)
 async def list_groups(call: Call) -> Answer:
     """List groups with their lag."""
     query = call.query(GroupsQuery)
-    limit = limit_of(call, query)
+    limit = limit_of(call, query.limit)
     engine = call.state.engine
     queue_id: int | None = None
     most = LIST if query.queue is None else DETAIL
@@ -90,23 +104,27 @@ async def _page(
     return [(row, cursor_to(row["name"], row["id"])) for row in rows]
 
 
+@route(
+    "GET /api/v1/consumer-groups/{group}/queues/{queue}/partitions",
+    "List a group's positions",
+    Permission.BROWSE,
+    {200: GroupPartitions},
+    query=GroupPartitionsQuery,
+    problems=_MISSING,
+)
 async def list_partitions(call: Call) -> Answer:
     """List a group's positions in the partitions of a queue."""
     query = call.query(GroupPartitionsQuery)
-    limit = limit_of(call, query)
-    queue, group = call.parameters["queue"], call.parameters["group"]
-    await call.require_queues(Permission.BROWSE, {queue})
+    limit = limit_of(call, query.limit)
+    queue = await find_queue(call, Permission.BROWSE)
+    group_id = await find_group(call, queue, call.parameters["group"])
     engine = call.state.engine
-    queue_id: int = (await engine.queues.one(queue))["id"]
-    group_id = await engine.store.groups.named(queue_id, group)
-    if group_id is None:
-        raise errors.GroupNotFound(f"queue {queue} has no group {group}")
     after = place_of(query.cursor, tuple[Text, Level], ("", -1))
     found: list[GroupPartition] = []
     scanned = 0
     while True:
         rows = await engine.store.queues.partitions(
-            queue_id, after=after, prefix="", limit=limit, group_id=group_id
+            queue["id"], after=after, prefix="", limit=limit, group_id=group_id
         )
         for row in rows:
             after = (row["name"], row["level"])
@@ -122,18 +140,32 @@ async def list_partitions(call: Call) -> Answer:
 
 
 def _partition(shard: int, row: Record) -> GroupPartition:
-    return GroupPartition(
+    return of_row(
+        GroupPartition,
+        row,
         partition_id=partition_ref(shard, row["id"]),
         partition=row["name"],
-        level=row["level"],
-        position=row["position"],
-        claimed=row["claimed"],
-        next_offset=row["next_offset"],
         lag=row["pending"],
         lease=lease_info(row),
     )
 
 
+@route(
+    "POST /api/v1/consumer-groups/{group}/queues/{queue}/seek",
+    "Move a group",
+    Permission.OPERATE,
+    {200: Sought},
+    body=SeekRequest,
+    problems=_MISSING,
+)
+@route(
+    "POST /api/v1/consumer-groups/{group}/queues/{queue}/partitions/{partition}/seek",
+    "Move a group in a partition",
+    Permission.OPERATE,
+    {200: Sought},
+    body=SeekRequest,
+    problems=(*_MISSING, errors.PartitionNotFound),
+)
 async def seek(call: Call) -> Answer:
     """Move a group. Its current leases are lost."""
     request = await call.body(SeekRequest)
@@ -152,6 +184,20 @@ async def seek(call: Call) -> Answer:
     return Answer(Sought(success=True, consumer_group=group, queue=queue, partition=partition))
 
 
+@route(
+    "DELETE /api/v1/consumer-groups/{group}",
+    "Delete a group everywhere",
+    Permission.DESTROY,
+    {200: GroupDeleted},
+    problems=(errors.GroupNotFound,),
+)
+@route(
+    "DELETE /api/v1/consumer-groups/{group}/queues/{queue}",
+    "Delete a group in a queue",
+    Permission.DESTROY,
+    {200: GroupDeleted},
+    problems=_MISSING,
+)
 async def delete(call: Call) -> Answer:
     """Delete a group, in one queue or in all. The next pop creates it again."""
     group = call.parameters["group"]
@@ -169,69 +215,3 @@ async def delete(call: Call) -> Answer:
     # Its rows are deleted in steps, after the response.
     await call.state.operations.begin("delete", queue=queue, arguments={}, by=call.caller.name)
     return Answer(GroupDeleted(success=True, consumer_group=group, queues=queues))
-
-
-_GROUP: Final = f"{API}/consumer-groups/{{group}}"
-_IN_QUEUE: Final = f"{_GROUP}/queues/{{queue}}"
-_MISSING: Final = (errors.QueueNotFound, errors.GroupNotFound)
-
-ROUTES: Final = (
-    Route(
-        method="GET",
-        path=f"{API}/consumer-groups",
-        handler=list_groups,
-        summary="List consumer groups",
-        permission=Permission.BROWSE,
-        query=GroupsQuery,
-        answers={200: Groups},
-        problems=(errors.QueueNotFound,),
-    ),
-    Route(
-        method="GET",
-        path=f"{_IN_QUEUE}/partitions",
-        handler=list_partitions,
-        summary="List a group's positions",
-        permission=Permission.BROWSE,
-        query=GroupPartitionsQuery,
-        answers={200: GroupPartitions},
-        problems=_MISSING,
-    ),
-    Route(
-        method="POST",
-        path=f"{_IN_QUEUE}/seek",
-        handler=seek,
-        summary="Move a group",
-        permission=Permission.OPERATE,
-        body=SeekRequest,
-        answers={200: Sought},
-        problems=_MISSING,
-    ),
-    Route(
-        method="POST",
-        path=f"{_IN_QUEUE}/partitions/{{partition}}/seek",
-        handler=seek,
-        summary="Move a group in a partition",
-        permission=Permission.OPERATE,
-        body=SeekRequest,
-        answers={200: Sought},
-        problems=(*_MISSING, errors.PartitionNotFound),
-    ),
-    Route(
-        method="DELETE",
-        path=_GROUP,
-        handler=delete,
-        summary="Delete a group everywhere",
-        permission=Permission.DESTROY,
-        answers={200: GroupDeleted},
-        problems=(errors.GroupNotFound,),
-    ),
-    Route(
-        method="DELETE",
-        path=_IN_QUEUE,
-        handler=delete,
-        summary="Delete a group in a queue",
-        permission=Permission.DESTROY,
-        answers={200: GroupDeleted},
-        problems=_MISSING,
-    ),
-)

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from queen import errors
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route
+from queen.server.http.call import Call, Route, adding
 from queen.wire.messages import Wire
 
 
@@ -39,12 +39,26 @@ class Health(Wire, frozen=True, kw_only=True, omit_defaults=True):
     uptime_seconds: float | None = None
 
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
+
+
+@route("GET /livez", "Check liveness", None, {200: Alive}, is_public=True, is_probe=True)
 async def livez(call: Call) -> Answer:
     """Confirm that the event loop runs, without using the database."""
     del call
     return Answer(Alive())
 
 
+@route(
+    "GET /readyz",
+    "Check readiness",
+    None,
+    {200: Ready, 503: Ready},
+    is_public=True,
+    is_probe=True,
+    query=ReadyQuery,
+)
 async def readyz(call: Call) -> Answer:
     """Check that the database is available and migrated, and the process is not stopping."""
     query = call.query(ReadyQuery)
@@ -62,6 +76,9 @@ async def readyz(call: Call) -> Answer:
     )
 
 
+@route(
+    "GET /health", "Show health", None, {200: Health, 503: Health}, is_public=True, is_probe=True
+)
 async def health(call: Call) -> Answer:
     """Return the health of the process, with counts."""
     if not call.state.settings.health_check_enabled:
@@ -88,38 +105,3 @@ async def _is_known(call: Call) -> bool:
     except errors.QueenError:
         return False
     return Permission.BROWSE in caller.permissions
-
-
-ROUTES: Final = (
-    Route(
-        method="GET",
-        path="/livez",
-        handler=livez,
-        summary="Check liveness",
-        permission=None,
-        is_public=True,
-        is_probe=True,
-        answers={200: Alive},
-    ),
-    Route(
-        method="GET",
-        path="/readyz",
-        handler=readyz,
-        summary="Check readiness",
-        permission=None,
-        is_public=True,
-        is_probe=True,
-        query=ReadyQuery,
-        answers={200: Ready, 503: Ready},
-    ),
-    Route(
-        method="GET",
-        path="/health",
-        handler=health,
-        summary="Show health",
-        permission=None,
-        is_public=True,
-        is_probe=True,
-        answers={200: Health, 503: Health},
-    ),
-)

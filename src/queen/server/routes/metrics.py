@@ -10,7 +10,7 @@ from queen.engine.metrics.series import Analytics
 from queen.meters import Snapshot, render
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route
+from queen.server.http.call import Call, Route, adding
 from queen.server.routes.pipelines import visible_pipelines
 from queen.wire.messages import Request, Wire
 from queen.wire.resources import Text
@@ -51,6 +51,19 @@ class ObjectsQuery(Request, frozen=True, kw_only=True):
     queue: Text | None = None
 
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
+
+
+@route(
+    "GET /metrics",
+    "Show metrics of this host",
+    Permission.BROWSE,
+    {200: Metrics},
+    is_text_too=True,
+    is_probe=True,
+    problems=(errors.NoSuchRoute,),  # If the route is disabled.
+)
 async def metrics(call: Call) -> Answer:
     """Return the metrics of this host, summed over its processes."""
     if not call.state.settings.metrics_endpoint_enabled:
@@ -62,6 +75,16 @@ async def metrics(call: Call) -> Answer:
     return Answer(render(snapshot, _metrics(call, telemetry.METRICS)), media_type=_TEXT)
 
 
+@route(
+    "GET /metrics/per-object",
+    "Show metrics of every queue and group",
+    Permission.BROWSE,
+    {200: None},
+    query=ObjectsQuery,
+    is_text_too=True,
+    is_probe=True,
+    problems=(errors.NoSuchRoute,),  # If the route is disabled.
+)
 async def metrics_per_object(call: Call) -> Answer:
     """Return the last samples of every queue and group that the caller may see."""
     if not call.state.settings.metrics_per_object:
@@ -128,32 +151,3 @@ def _wants_json(accept: str) -> bool:
         if media_type.startswith(("text/", "application/openmetrics")):
             return False
     return False
-
-
-ROUTES: Final = (
-    Route(
-        method="GET",
-        path="/metrics",
-        handler=metrics,
-        summary="Show metrics of this host",
-        permission=Permission.BROWSE,
-        answers={200: Metrics},
-        is_text_too=True,
-        is_probe=True,
-        # If the route is disabled.
-        problems=(errors.NoSuchRoute,),
-    ),
-    Route(
-        method="GET",
-        path="/metrics/per-object",
-        handler=metrics_per_object,
-        summary="Show metrics of every queue and group",
-        permission=Permission.BROWSE,
-        query=ObjectsQuery,
-        answers={200: None},
-        is_text_too=True,
-        is_probe=True,
-        # If the route is disabled.
-        problems=(errors.NoSuchRoute,),
-    ),
-)

@@ -5,12 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
-
-
-async def openapi(call: Call) -> Answer:
-    """This document."""
-    return Answer(call.state.openapi)
+from queen.server.http.call import Call, Route, adding
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -22,14 +17,13 @@ class Document(msgspec.Struct, frozen=True):
     components: dict[str, Any]
 
 
-ROUTES: Final = (
-    Route(
-        method="GET",
-        path=f"{API}/openapi.json",
-        handler=openapi,
-        summary="Show the OpenAPI document",
-        permission=None,
-        is_public=True,
-        answers={200: Document},
-    ),
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
+
+
+@route(
+    "GET /api/v1/openapi.json", "Show the OpenAPI document", None, {200: Document}, is_public=True
 )
+async def openapi(call: Call) -> Answer:
+    """This document."""
+    return Answer(call.state.openapi)

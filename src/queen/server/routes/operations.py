@@ -1,21 +1,31 @@
 """Long-running operations: list, show, cancel."""
 
-from typing import Final
+from typing import Any, Final
 
 from queen import errors
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
-from queen.server.http.cursors import Int, cursor_to, limit_of, place_of
+from queen.server.http.call import Call, Route, adding
+from queen.server.http.cursors import Int, cursor_after, limit_of, place_of
 from queen.server.routes.views import operation_info
 from queen.store.connection.database import Record
 from queen.wire.resources import Operations, OperationStarted, PageQuery
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
 
+
+@route(
+    "GET /api/v1/operations",
+    "List operations",
+    Permission.BROWSE,
+    {200: Operations},
+    query=PageQuery,
+)
 async def list_operations(call: Call) -> Answer:
     """List operations, newest first."""
     query = call.query(PageQuery)
-    limit = limit_of(call, query)
+    limit = limit_of(call, query.limit)
     (before,) = place_of(query.cursor, tuple[Int], (2**63 - 1,))
     # Only callers that see every queue see operations on several queues, whose queue is null.
     rows = await call.state.engine.store.operations.page(
@@ -24,16 +34,30 @@ async def list_operations(call: Call) -> Answer:
     return Answer(
         Operations(
             operations=[operation_info(row) for row in rows],
-            next_cursor=cursor_to(rows[-1]["id"]) if len(rows) == limit else None,
+            next_cursor=cursor_after(rows, limit, "id"),
         )
     )
 
 
+@route(
+    "GET /api/v1/operations/{id}",
+    "Show an operation",
+    Permission.BROWSE,
+    {200: OperationStarted},
+    problems=(errors.NotFound,),
+)
 async def show(call: Call) -> Answer:
     """One operation."""
     return Answer(OperationStarted(operation=operation_info(await _find(call, Permission.BROWSE))))
 
 
+@route(
+    "DELETE /api/v1/operations/{id}",
+    "Cancel an operation",
+    Permission.OPERATE,
+    {200: OperationStarted},
+    problems=(errors.NotFound,),
+)
 async def cancel(call: Call) -> Answer:
     """Cancel an operation. Finished steps are not undone."""
     row = await _find(call, Permission.OPERATE)
@@ -54,39 +78,11 @@ async def _find(call: Call, permission: Permission) -> Record:
     return row
 
 
-def started(row: Record) -> Answer:
-    """Respond that an operation has started."""
+async def begin(
+    call: Call, kind: str, queue: str | None, arguments: dict[str, Any], total: int | None = None
+) -> Answer:
+    """Start an operation for the caller, and respond with it."""
+    row = await call.state.operations.begin(
+        kind, queue=queue, arguments=arguments, total=total, by=call.caller.name
+    )
     return Answer(OperationStarted(operation=operation_info(row)), status=202)
-
-
-_ONE: Final = f"{API}/operations/{{id}}"
-
-ROUTES: Final = (
-    Route(
-        method="GET",
-        path=f"{API}/operations",
-        handler=list_operations,
-        summary="List operations",
-        permission=Permission.BROWSE,
-        query=PageQuery,
-        answers={200: Operations},
-    ),
-    Route(
-        method="GET",
-        path=_ONE,
-        handler=show,
-        summary="Show an operation",
-        permission=Permission.BROWSE,
-        answers={200: OperationStarted},
-        problems=(errors.NotFound,),
-    ),
-    Route(
-        method="DELETE",
-        path=_ONE,
-        handler=cancel,
-        summary="Cancel an operation",
-        permission=Permission.OPERATE,
-        answers={200: OperationStarted},
-        problems=(errors.NotFound,),
-    ),
-)

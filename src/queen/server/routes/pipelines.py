@@ -6,28 +6,41 @@ from typing import Final
 from queen import errors
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
-from queen.server.http.cursors import cursor_to, limit_of, place_of
+from queen.server.http.call import Call, Route, adding
+from queen.server.http.cursors import cursor_after, limit_of, place_of
+from queen.server.routes.views import of_row
 from queen.store.connection.database import Record
 from queen.wire.resources import PageQuery, Pipeline, Pipelines, Text
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
 
+
+@route(
+    "GET /api/v1/pipelines", "List pipelines", Permission.BROWSE, {200: Pipelines}, query=PageQuery
+)
 async def list_pipelines(call: Call) -> Answer:
     """List pipelines by name, including ended ones."""
     query = call.query(PageQuery)
-    limit = limit_of(call, query)
+    limit = limit_of(call, query.limit)
     (after,) = place_of(query.cursor, tuple[Text], ("",))
     rows = await call.state.engine.store.pipelines.page(
         after=after, limit=limit, patterns=call.caller.patterns
     )
     return Answer(
         Pipelines(
-            pipelines=[_shown(row) for row in rows],
-            next_cursor=cursor_to(rows[-1]["name"]) if len(rows) == limit else None,
+            pipelines=[_shown(row) for row in rows], next_cursor=cursor_after(rows, limit, "name")
         )
     )
 
 
+@route(
+    "GET /api/v1/pipelines/{name}",
+    "Show a pipeline",
+    Permission.BROWSE,
+    {200: Pipeline},
+    problems=(errors.NotFound,),
+)
 async def show(call: Call) -> Answer:
     """One pipeline."""
     name = call.parameters["name"]
@@ -47,26 +60,4 @@ async def visible_pipelines(call: Call, queues: Mapping[str, Sequence[str]]) -> 
 
 
 def _shown(row: Record) -> Pipeline:
-    return Pipeline(**{name: row[name] for name in Pipeline.__struct_fields__})
-
-
-ROUTES: Final = (
-    Route(
-        method="GET",
-        path=f"{API}/pipelines",
-        handler=list_pipelines,
-        summary="List pipelines",
-        permission=Permission.BROWSE,
-        query=PageQuery,
-        answers={200: Pipelines},
-    ),
-    Route(
-        method="GET",
-        path=f"{API}/pipelines/{{name}}",
-        handler=show,
-        summary="Show a pipeline",
-        permission=Permission.BROWSE,
-        answers={200: Pipeline},
-        problems=(errors.NotFound,),
-    ),
-)
+    return of_row(Pipeline, row)

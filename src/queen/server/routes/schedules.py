@@ -9,8 +9,8 @@ from queen.codec.encryption.keys import is_sealed
 from queen.engine.sources.schedules import Recurring
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
-from queen.server.http.cursors import cursor_to, limit_of, place_of
+from queen.server.http.call import Call, Route, adding
+from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.store.connection.database import Record
 from queen.wire.messages import Pushed
 from queen.wire.resources import (
@@ -32,11 +32,33 @@ _MASKED: Final[dict[str, Any]] = {
     "priority": None,
 }
 
+_MAKING: Final = (
+    errors.InvalidName,
+    errors.InvalidOption,
+    errors.InvalidItem,
+    errors.PayloadTooLarge,
+    errors.SchemaViolation,
+    errors.QueueNotFound,
+    errors.VersionMismatch,
+    errors.EncryptionUnavailable,
+)
+_FINDING: Final = (errors.NotFound, errors.InvalidName)
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
+
+
+@route(
+    "GET /api/v1/schedules",
+    "List schedules",
+    Permission.BROWSE,
+    {200: Schedules},
+    query=SchedulesQuery,
+)
 async def list_schedules(call: Call) -> Answer:
     """List schedules by name, without their payloads."""
     query = call.query(SchedulesQuery)
-    limit = limit_of(call, query)
+    limit = limit_of(call, query.limit)
     if query.queue is not None:
         await call.require_queues(Permission.BROWSE, {query.queue})
     (after,) = place_of(query.cursor, tuple[Text], ("",))
@@ -46,11 +68,20 @@ async def list_schedules(call: Call) -> Answer:
     return Answer(
         Schedules(
             schedules=[Schedule(**_shown(row)) for row in rows],
-            next_cursor=cursor_to(rows[-1]["name"]) if len(rows) == limit else None,
+            next_cursor=cursor_after(rows, limit, "name"),
         )
     )
 
 
+@route(
+    "GET /api/v1/schedules/{name}",
+    "Show a schedule",
+    Permission.BROWSE,
+    {200: ScheduleDetail},
+    is_payload_view=True,
+    query=RevealQuery,
+    problems=(*_FINDING, errors.EncryptionUnavailable),
+)
 async def show(call: Call) -> Answer:
     """Return one schedule with the contents of its messages."""
     query = call.query(RevealQuery)
@@ -63,6 +94,14 @@ async def show(call: Call) -> Answer:
     return await _detail(call, row)
 
 
+@route(
+    "POST /api/v1/schedules",
+    "Create or change a schedule",
+    Permission.CONFIGURE,
+    {200: ScheduleDetail},
+    body=ScheduleRequest,
+    problems=_MAKING,
+)
 async def put(call: Call) -> Answer:
     """
     Create a schedule, or change an existing one.
@@ -99,16 +138,37 @@ async def put(call: Call) -> Answer:
     return await _detail(call, row)
 
 
+@route(
+    "POST /api/v1/schedules/{name}/pause",
+    "Pause a schedule",
+    Permission.CONFIGURE,
+    {200: Schedule},
+    problems=_FINDING,
+)
 async def pause(call: Call) -> Answer:
     """Stop ticks until the schedule is resumed."""
     return await _pause(call, is_paused=True)
 
 
+@route(
+    "POST /api/v1/schedules/{name}/resume",
+    "Resume a schedule",
+    Permission.CONFIGURE,
+    {200: Schedule},
+    problems=_FINDING,
+)
 async def resume(call: Call) -> Answer:
     """Resume with the next tick. Ticks during the pause are skipped."""
     return await _pause(call, is_paused=False)
 
 
+@route(
+    "POST /api/v1/schedules/{name}/run",
+    "Push a schedule's message now",
+    Permission.CONFIGURE,
+    {201: Pushed, 202: Pushed},
+    problems=(*_FINDING, errors.QueueFull, errors.SchemaViolation, errors.PayloadTooLarge),
+)
 async def run(call: Call) -> Answer:
     """Push the schedule's message now, in addition to its ticks. Also needs `produce`."""
     row = await _find(call, Permission.CONFIGURE)
@@ -127,6 +187,13 @@ async def run(call: Call) -> Answer:
     return Answer(result[0], status=202 if result.is_buffered else 201)
 
 
+@route(
+    "DELETE /api/v1/schedules/{name}",
+    "Delete a schedule",
+    Permission.CONFIGURE,
+    {200: ScheduleDeleted},
+    problems=_FINDING,
+)
 async def delete(call: Call) -> Answer:
     """Delete a schedule. Pushed messages stay."""
     row = await _find(call, Permission.CONFIGURE)
@@ -172,86 +239,3 @@ def _audited(row: Record) -> dict[str, Any]:
     """Return the fields for the audit log, without the payload."""
     names = ("name", "queue", "partition", "cron", "time_zone", "missed", "paused")
     return {name: row[name] for name in names}
-
-
-_ONE: Final = f"{API}/schedules/{{name}}"
-_MAKING: Final = (
-    errors.InvalidName,
-    errors.InvalidOption,
-    errors.InvalidItem,
-    errors.PayloadTooLarge,
-    errors.SchemaViolation,
-    errors.QueueNotFound,
-    errors.VersionMismatch,
-    errors.EncryptionUnavailable,
-)
-_FINDING: Final = (errors.NotFound, errors.InvalidName)
-
-ROUTES: Final = (
-    Route(
-        method="GET",
-        path=f"{API}/schedules",
-        handler=list_schedules,
-        summary="List schedules",
-        permission=Permission.BROWSE,
-        query=SchedulesQuery,
-        answers={200: Schedules},
-    ),
-    Route(
-        method="POST",
-        path=f"{API}/schedules",
-        handler=put,
-        summary="Create or change a schedule",
-        permission=Permission.CONFIGURE,
-        body=ScheduleRequest,
-        answers={200: ScheduleDetail},
-        problems=_MAKING,
-    ),
-    Route(
-        method="GET",
-        path=_ONE,
-        handler=show,
-        summary="Show a schedule",
-        permission=Permission.BROWSE,
-        is_payload_view=True,
-        query=RevealQuery,
-        answers={200: ScheduleDetail},
-        problems=(*_FINDING, errors.EncryptionUnavailable),
-    ),
-    Route(
-        method="DELETE",
-        path=_ONE,
-        handler=delete,
-        summary="Delete a schedule",
-        permission=Permission.CONFIGURE,
-        answers={200: ScheduleDeleted},
-        problems=_FINDING,
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/pause",
-        handler=pause,
-        summary="Pause a schedule",
-        permission=Permission.CONFIGURE,
-        answers={200: Schedule},
-        problems=_FINDING,
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/resume",
-        handler=resume,
-        summary="Resume a schedule",
-        permission=Permission.CONFIGURE,
-        answers={200: Schedule},
-        problems=_FINDING,
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/run",
-        handler=run,
-        summary="Push a schedule's message now",
-        permission=Permission.CONFIGURE,
-        answers={201: Pushed, 202: Pushed},
-        problems=(*_FINDING, errors.QueueFull, errors.SchemaViolation, errors.PayloadTooLarge),
-    ),
-)

@@ -7,8 +7,8 @@ from queen.codec.ids import partition_of
 from queen.codec.names import check_name
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
-from queen.server.http.cursors import Int, cursor_to, limit_of, place_of
+from queen.server.http.call import Call, Route, adding
+from queen.server.http.cursors import Int, cursor_after, cursor_to, limit_of, place_of
 from queen.server.routes.views import trace_event
 from queen.store.connection.database import Record
 from queen.wire.resources import (
@@ -25,7 +25,23 @@ from queen.wire.resources import (
 _MOST_COUNTED: Final = 10_000
 _MOST_NAMES: Final = 100
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
 
+
+@route(
+    "POST /api/v1/traces",
+    "Record a trace event",
+    Permission.CONSUME,
+    {201: Traced},
+    body=TraceRequest,
+    problems=(
+        errors.PartitionNotFound,
+        errors.PayloadTooLarge,
+        errors.TooManyItems,
+        errors.InvalidName,
+    ),
+)
 async def add(call: Call) -> Answer:
     """Store a trace event of a message."""
     request = await call.body(TraceRequest)
@@ -66,10 +82,18 @@ def _names(given: str | list[str] | None) -> list[str]:
     return [given] if isinstance(given, str) else given
 
 
+@route(
+    "GET /api/v1/traces/{partitionId}/{transactionId}",
+    "List trace events of a message",
+    Permission.BROWSE,
+    {200: Traces},
+    query=PageQuery,
+    problems=(errors.PartitionNotFound,),
+)
 async def of_message(call: Call) -> Answer:
     """List the events of a message in time order."""
     query = call.query(PageQuery)
-    limit = limit_of(call, query)
+    limit = limit_of(call, query.limit)
     store = call.state.engine.store
     ref = call.parameters["partitionId"]
     partition_id = partition_of(ref)
@@ -84,10 +108,17 @@ async def of_message(call: Call) -> Answer:
     return _page(store.shard, rows, limit)
 
 
+@route(
+    "GET /api/v1/traces/by-name/{name}",
+    "List trace events by name",
+    Permission.BROWSE,
+    {200: Traces},
+    query=PageQuery,
+)
 async def of_name(call: Call) -> Answer:
     """List the events with a name, in time order."""
     query = call.query(PageQuery)
-    limit = limit_of(call, query)
+    limit = limit_of(call, query.limit)
     store = call.state.engine.store
     (after,) = place_of(query.cursor, tuple[Int], (0,))
     rows = await store.traces.of_name(
@@ -101,16 +132,23 @@ def _page(shard: int, rows: list[Record], limit: int) -> Answer:
         Traces(
             # Events of a deleted queue are no longer visible.
             traces=[trace_event(shard, row) for row in rows if row["queue"] is not None],
-            next_cursor=cursor_to(rows[-1]["id"]) if len(rows) == limit else None,
+            next_cursor=cursor_after(rows, limit, "id"),
         )
     )
 
 
+@route(
+    "GET /api/v1/traces/names",
+    "List trace names",
+    Permission.BROWSE,
+    {200: TraceNames},
+    query=TraceNamesQuery,
+)
 async def names(call: Call) -> Answer:
     """List the names in use, with their counts and last use."""
     query = call.query(TraceNamesQuery)
     call.caller.require_unscoped()  # Names are shared by all queues.
-    limit = limit_of(call, query)
+    limit = limit_of(call, query.limit)
     (after,) = place_of(query.cursor, tuple[Text], ("",))
     rows = await call.state.engine.store.traces.names(
         after=after, prefix=query.prefix, limit=limit, most=_MOST_COUNTED
@@ -125,52 +163,3 @@ async def names(call: Call) -> Answer:
     return Answer(
         TraceNames(names=found, next_cursor=cursor_to(rows[-1]["name"]) if is_more else None)
     )
-
-
-_TRACES: Final = f"{API}/traces"
-
-ROUTES: Final = (
-    Route(
-        method="POST",
-        path=_TRACES,
-        handler=add,
-        summary="Record a trace event",
-        permission=Permission.CONSUME,
-        body=TraceRequest,
-        answers={201: Traced},
-        problems=(
-            errors.PartitionNotFound,
-            errors.PayloadTooLarge,
-            errors.TooManyItems,
-            errors.InvalidName,
-        ),
-    ),
-    Route(
-        method="GET",
-        path=f"{_TRACES}/names",
-        handler=names,
-        summary="List trace names",
-        permission=Permission.BROWSE,
-        query=TraceNamesQuery,
-        answers={200: TraceNames},
-    ),
-    Route(
-        method="GET",
-        path=f"{_TRACES}/by-name/{{name}}",
-        handler=of_name,
-        summary="List trace events by name",
-        permission=Permission.BROWSE,
-        query=PageQuery,
-        answers={200: Traces},
-    ),
-    Route(
-        method="GET",
-        path=f"{_TRACES}/{{partitionId}}/{{transactionId}}",
-        handler=of_message,
-        summary="List trace events of a message",
-        permission=Permission.BROWSE,
-        query=PageQuery,
-        answers={200: Traces},
-        problems=(errors.PartitionNotFound,),
-    ),
-)

@@ -1,8 +1,8 @@
 """Convert rows to API structs. An unknown number is null, never 0."""
 
 import math
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from queen.settings import Settings
 from queen.store.connection.database import Record
 from queen.wire.resources import Buffer, GroupSummary, LeaseInfo, Operation, TraceEvent
 
+S = TypeVar("S", bound=msgspec.Struct)
 LIST: Final = 1_000
 """Rows of a kind that are counted for an entry of a list; null above."""
 DETAIL: Final = 2_000
@@ -27,6 +28,16 @@ _NAMES: Final = {
     "dead_letters": "dead_letters",
 }
 _RATES: Final = ("pushed_per_second", "popped_per_second")
+
+
+def of_row(
+    type_: type[S],
+    row: Record | Mapping[str, Any],
+    **others: Any,  # noqa: ANN401 - of the struct
+) -> S:
+    """Build a struct from the columns with the names of its fields, and from the other fields."""
+    names = type_.__struct_fields__
+    return type_(**{name: row[name] for name in names if name not in others}, **others)
 
 
 def figures(row: Record) -> dict[str, Any]:
@@ -80,18 +91,13 @@ def worst_of(rows: Sequence[Record], most: int) -> list[Record]:
 def group_summary(row: Record) -> GroupSummary:
     """Build the API's view of a group with its lag."""
     lag = row["lag"]
-    return GroupSummary(
+    return of_row(
+        GroupSummary,
+        row,
         consumer_group=row["name"],
-        queue=row["queue"],
-        namespace=row["namespace"],
-        lag=lag,
         lag_seconds=None if lag is None else row["oldest_seconds"] or 0.0,
-        held=row["held"],
-        waiting=row["waiting"],
         subscription_mode=row["start_mode"],
         subscription_from=row["start_at"],
-        created_at=row["created_at"],
-        last_pop_at=row["last_pop_at"],
     )
 
 
@@ -131,31 +137,17 @@ def without_counts(buffer: Buffer) -> Buffer:
 
 def operation_info(row: Record) -> Operation:
     """Build the API's view of an operation."""
-    return Operation(
-        id=str(row["id"]),
-        kind=row["kind"],
-        state=row["state"],
-        done=row["done"],
-        total=row["total"],
-        error=row["error"],
-        queue=row["queue"],
-        created_by=row["created_by"],
-        created_at=row["created_at"],
-        finished_at=row["finished_at"],
-    )
+    return of_row(Operation, row, id=str(row["id"]))
 
 
 def trace_event(shard: int, row: Record) -> TraceEvent:
     """Build the API's view of a trace event."""
-    return TraceEvent(
+    return of_row(
+        TraceEvent,
+        row,
         id=str(row["id"]),
-        transaction_id=row["transaction_id"],
         partition_id=partition_ref(shard, row["partition_id"]),
-        queue=row["queue"],
-        partition=row["partition"],
         consumer_group=row["group"],
-        event_type=row["event_type"],
         trace_names=row["names"],
         data=msgspec.Raw(row["data"]),
-        created_at=row["created_at"],
     )

@@ -7,10 +7,11 @@ import msgspec
 from queen import errors
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route, trace_of
-from queen.server.http.cursors import Int, cursor_to, limit_of, place_of
-from queen.server.http.waiting import wait_for
+from queen.server.http.call import Call, Route, adding, trace_of
+from queen.server.http.cursors import Int, cursor_after, limit_of, place_of
+from queen.server.http.waiting import seconds_of, wait_for
 from queen.server.middleware import tracing
+from queen.server.routes.views import of_row
 from queen.store.connection.database import Record
 from queen.wire.workflow_plan import check_id, plan_of
 from queen.wire.workflows import (
@@ -45,7 +46,25 @@ _NAMED: Final = msgspec.json.Decoder(_Named).decode
 _LAST: Final = 2**63 - 1
 _ENDED: Final = ("completed", "failed", "cancelled")
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
 
+
+@route(
+    "POST /api/v1/workflows",
+    "Start a workflow",
+    Permission.PRODUCE,
+    {200: WorkflowStarted, 201: WorkflowStarted},
+    body=WorkflowRequest,
+    problems=(
+        errors.InvalidWorkflow,
+        errors.InvalidName,
+        errors.InvalidItem,
+        errors.PayloadTooLarge,
+        errors.QueueNotFound,
+        errors.WorkflowExists,
+    ),
+)
 async def start(call: Call) -> Answer:
     """
     Validate a workflow and send its first steps.
@@ -71,10 +90,17 @@ async def start(call: Call) -> Answer:
     return Answer(started, status=201 if is_new else 200)
 
 
+@route(
+    "GET /api/v1/workflows",
+    "List workflows",
+    Permission.BROWSE,
+    {200: Workflows},
+    query=WorkflowsQuery,
+)
 async def list_workflows(call: Call) -> Answer:
     """List workflows, newest first, without their steps."""
     query = call.query(WorkflowsQuery)
-    limit = limit_of(call, query)
+    limit = limit_of(call, query.limit)
     (before,) = place_of(query.cursor, tuple[Int], (_LAST,))
     rows = await call.state.engine.store.workflows.page(
         before=before,
@@ -88,29 +114,45 @@ async def list_workflows(call: Call) -> Answer:
     return Answer(
         Workflows(
             workflows=[WorkflowInfo(**_shown(row)) for row in rows],
-            next_cursor=cursor_to(rows[-1]["number"]) if len(rows) == limit else None,
+            next_cursor=cursor_after(rows, limit, "number"),
         )
     )
 
 
+@route(
+    "GET /api/v1/workflows/{workflow}",
+    "Show a workflow and its steps",
+    Permission.BROWSE,
+    {200: WorkflowDetail},
+    is_payload_view=True,
+    query=WorkflowQuery,
+    problems=(errors.WorkflowNotFound, errors.TooManyWaiters),
+)
 async def show(call: Call) -> Answer:
     """Return one workflow with its steps; with `wait`, after its end or after `timeout`."""
     query = call.query(WorkflowQuery)
     row = await _find(call, Permission.BROWSE)
-    engine, settings = call.state.engine, call.state.settings
+    engine = call.state.engine
     if query.wait and row["state"] not in _ENDED:
-        timeout = settings.default_timeout_ms if query.timeout is None else query.timeout
-        seconds = min(timeout, settings.max_timeout_ms) / 1000
+        seconds = seconds_of(call, query.timeout)
         await wait_for(call, engine.workflows.endings.wait(row["id"], seconds))
         row = await engine.workflows.one(row["id"])
     rows = await engine.store.workflows.steps(row["id"], has_results=query.results)
-    steps = [StepInfo(**_step(each)) for each in rows]
+    steps = [_step(each) for each in rows]
     result = _raw(row["result"] or "null")
     return Answer(
         WorkflowDetail(**_shown(row), trace_id=row["trace_id"], steps=steps, result=result)
     )
 
 
+@route(
+    "GET /api/v1/workflows/{workflow}/steps/{step}",
+    "Show a step of a workflow",
+    Permission.BROWSE,
+    {200: StepInfo},
+    is_payload_view=True,
+    problems=(errors.WorkflowNotFound,),
+)
 async def show_step(call: Call) -> Answer:
     """Return one step of a workflow."""
     row = await _find(call, Permission.BROWSE)
@@ -118,13 +160,22 @@ async def show_step(call: Call) -> Answer:
     rows = await call.state.engine.store.workflows.steps(row["id"], name=name)
     if not rows:
         raise errors.WorkflowNotFound(f"workflow {row['id']} has no step {name!r}")
-    return Answer(StepInfo(**_step(rows[0])))
+    return Answer(_step(rows[0]))
 
 
+@route(
+    "GET /api/v1/workflows/{workflow}/steps/{step}/parts",
+    "List the parts of a step",
+    Permission.BROWSE,
+    {200: Parts},
+    is_payload_view=True,
+    query=PartsQuery,
+    problems=(errors.WorkflowNotFound, errors.NotFound),
+)
 async def parts(call: Call) -> Answer:
     """List the parts of a map step."""
     query = call.query(PartsQuery)
-    limit = limit_of(call, query)
+    limit = limit_of(call, query.limit)
     row = await _find(call, Permission.BROWSE)
     (after,) = place_of(query.cursor, tuple[Int], (-1,))
     step = call.parameters["step"]
@@ -134,22 +185,19 @@ async def parts(call: Call) -> Answer:
     )
     if not rows and step not in {each["name"] for each in await store.steps(row["id"])}:
         raise errors.NotFound(f"workflow {row['id']} has no step {step}")
-    found = [
-        PartInfo(
-            part=each["part"],
-            state=each["state"],
-            job_id=each["job_id"],
-            attempts=each["attempts"],
-            result=msgspec.UNSET if each["result"] is None else _raw(each["result"]),
-            error=each["error"],
-            ended_at=each["ended_at"],
-        )
-        for each in rows
-    ]
-    following = cursor_to(rows[-1]["part"]) if len(rows) == limit else None
+    found = [of_row(PartInfo, each, result=_result(each)) for each in rows]
+    following = cursor_after(rows, limit, "part")
     return Answer(Parts(parts=found, next_cursor=following))
 
 
+@route(
+    "POST /api/v1/workflows/{workflow}/signal",
+    "Signal a workflow",
+    Permission.PRODUCE,
+    {200: Signalled},
+    body=SignalRequest,
+    problems=(errors.WorkflowNotFound, errors.NotFound, errors.InvalidItem, errors.PayloadTooLarge),
+)
 async def signal(call: Call) -> Answer:
     """Signal a workflow. Steps that have not started yet remember the signal."""
     request = await call.body(SignalRequest)
@@ -163,6 +211,14 @@ async def signal(call: Call) -> Answer:
     return Answer(Signalled(id=row["id"], taken=taken))
 
 
+@route(
+    "POST /api/v1/workflows/{workflow}/cancel",
+    "Cancel a workflow",
+    Permission.OPERATE,
+    {200: Cancelled},
+    body=CancelRequest,
+    problems=(errors.WorkflowNotFound,),
+)
 async def cancel(call: Call) -> Answer:
     """Cancel a workflow: start no more steps. With ``compensate``, undo completed ones."""
     request = await call.body(CancelRequest)
@@ -174,6 +230,14 @@ async def cancel(call: Call) -> Answer:
     return Answer(Cancelled(id=row["id"], state=now["state"], open_steps=now["open_steps"]))
 
 
+@route(
+    "POST /api/v1/workflows/{workflow}/retry",
+    "Retry the failed steps of a workflow",
+    Permission.OPERATE,
+    {200: Retried},
+    body=WorkflowRetryRequest,
+    problems=(errors.WorkflowNotFound, errors.NotRetryable),
+)
 async def retry(call: Call) -> Answer:
     """Retry the failed steps and their successors. Completed steps stay completed."""
     request = await call.body(WorkflowRetryRequest)
@@ -184,6 +248,13 @@ async def retry(call: Call) -> Answer:
     return Answer(Retried(id=row["id"], state=state))
 
 
+@route(
+    "DELETE /api/v1/workflows/{workflow}",
+    "Delete a workflow that has ended",
+    Permission.DESTROY,
+    {200: WorkflowDeleted},
+    problems=(errors.WorkflowNotFound, errors.WorkflowRunning),
+)
 async def delete(call: Call) -> Answer:
     """Delete a workflow that has ended."""
     row = await _find(call, Permission.DESTROY)
@@ -219,143 +290,27 @@ def _shown(row: Record) -> dict[str, Any]:
     return shown | {"metadata": _raw(row["metadata"]), "tags": list(row["tags"])}
 
 
-def _step(row: Record) -> dict[str, Any]:
+def _step(row: Record) -> StepInfo:
     template = _NAMED(row["template"]) if row["template"] is not None else None
     is_signal = row["kind"] == "signal"
-    return {
-        "name": row["name"],
-        "kind": "job" if row["kind"] == "message" else row["kind"],
-        "state": row["state"],
-        "tries": row["tries"],
-        "queue": row["queue"],
-        "job": template and template.name,
-        "job_id": row["job_id"],
-        "key": None if is_signal or row["partition"] == "Default" else row["partition"],
-        "signal": row["signal"],
-        "over": row["items_of"],
-        "undoes": row["undoes"],
-        "on_success": tuple(row["on_success"]),
-        "on_failure": tuple(row["on_failure"]),
-        "join": "all" if row["needs_all"] else "any",
-        "attempts": row["attempts"],
-        "parts": row["parts"],
-        "open_parts": row["open_parts"],
-        "failed_parts": row["failed_parts"],
-        "started_at": row["started_at"],
-        "ended_at": row["ended_at"],
-        "times_out_at": row["look_at"] if row["state"] == "waiting" else None,
-        "result": msgspec.UNSET if row["result"] is None else _raw(row["result"]),
-        "error": row["error"],
-    }
+    return of_row(
+        StepInfo,
+        row,
+        kind="job" if row["kind"] == "message" else row["kind"],
+        job=template and template.name,
+        key=None if is_signal or row["partition"] == "Default" else row["partition"],
+        over=row["items_of"],
+        on_success=tuple(row["on_success"]),
+        on_failure=tuple(row["on_failure"]),
+        join="all" if row["needs_all"] else "any",
+        times_out_at=row["look_at"] if row["state"] == "waiting" else None,
+        result=_result(row),
+    )
+
+
+def _result(row: Record) -> msgspec.Raw | msgspec.UnsetType:
+    return msgspec.UNSET if row["result"] is None else _raw(row["result"])
 
 
 def _raw(text: str) -> msgspec.Raw:
     return msgspec.Raw(text.encode())
-
-
-_ONE: Final = f"{API}/workflows/{{workflow}}"
-
-ROUTES: Final = (
-    Route(
-        method="POST",
-        path=f"{API}/workflows",
-        handler=start,
-        summary="Start a workflow",
-        permission=Permission.PRODUCE,
-        body=WorkflowRequest,
-        answers={200: WorkflowStarted, 201: WorkflowStarted},
-        problems=(
-            errors.InvalidWorkflow,
-            errors.InvalidName,
-            errors.InvalidItem,
-            errors.PayloadTooLarge,
-            errors.QueueNotFound,
-            errors.WorkflowExists,
-        ),
-    ),
-    Route(
-        method="GET",
-        path=f"{API}/workflows",
-        handler=list_workflows,
-        summary="List workflows",
-        permission=Permission.BROWSE,
-        query=WorkflowsQuery,
-        answers={200: Workflows},
-    ),
-    Route(
-        method="GET",
-        path=_ONE,
-        handler=show,
-        summary="Show a workflow and its steps",
-        permission=Permission.BROWSE,
-        is_payload_view=True,
-        query=WorkflowQuery,
-        answers={200: WorkflowDetail},
-        problems=(errors.WorkflowNotFound, errors.TooManyWaiters),
-    ),
-    Route(
-        method="GET",
-        path=f"{_ONE}/steps/{{step}}",
-        handler=show_step,
-        summary="Show a step of a workflow",
-        permission=Permission.BROWSE,
-        is_payload_view=True,
-        answers={200: StepInfo},
-        problems=(errors.WorkflowNotFound,),
-    ),
-    Route(
-        method="GET",
-        path=f"{_ONE}/steps/{{step}}/parts",
-        handler=parts,
-        summary="List the parts of a step",
-        permission=Permission.BROWSE,
-        is_payload_view=True,
-        query=PartsQuery,
-        answers={200: Parts},
-        problems=(errors.WorkflowNotFound, errors.NotFound),
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/signal",
-        handler=signal,
-        summary="Signal a workflow",
-        permission=Permission.PRODUCE,
-        body=SignalRequest,
-        answers={200: Signalled},
-        problems=(
-            errors.WorkflowNotFound,
-            errors.NotFound,
-            errors.InvalidItem,
-            errors.PayloadTooLarge,
-        ),
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/cancel",
-        handler=cancel,
-        summary="Cancel a workflow",
-        permission=Permission.OPERATE,
-        body=CancelRequest,
-        answers={200: Cancelled},
-        problems=(errors.WorkflowNotFound,),
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/retry",
-        handler=retry,
-        summary="Retry the failed steps of a workflow",
-        permission=Permission.OPERATE,
-        body=WorkflowRetryRequest,
-        answers={200: Retried},
-        problems=(errors.WorkflowNotFound, errors.NotRetryable),
-    ),
-    Route(
-        method="DELETE",
-        path=_ONE,
-        handler=delete,
-        summary="Delete a workflow that has ended",
-        permission=Permission.DESTROY,
-        answers={200: WorkflowDeleted},
-        problems=(errors.WorkflowNotFound, errors.WorkflowRunning),
-    ),
-)

@@ -13,8 +13,8 @@ from queen.engine.inspect import message as stored
 from queen.engine.push.producers import Producer, digest_of
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
-from queen.server.http.waiting import wait_for
+from queen.server.http.call import Call, Route, adding
+from queen.server.http.waiting import seconds_of, wait_for
 from queen.server.routes.jobs.view import STATUS, info, opened
 from queen.server.routes.messaging.push import REFUSED_ITEM, with_trace
 from queen.wire.jobs import (
@@ -39,7 +39,20 @@ from queen.wire.messages import PushItem
 _NULL: Final = msgspec.Raw(b"null")
 _ENCODE: Final = msgspec.json.Encoder().encode
 
+_MISSING: Final = (errors.QueueNotFound, errors.MessageNotFound)
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
+
+
+@route(
+    "POST /api/v1/jobs",
+    "Add a job",
+    Permission.PRODUCE,
+    {201: JobAdded, 202: JobAdded},
+    body=AddJob,
+    problems=REFUSED_ITEM,
+)
 async def add(call: Call) -> Answer:
     """Add a job."""
     request = await call.body(AddJob)
@@ -49,6 +62,14 @@ async def add(call: Call) -> Answer:
     return Answer(added, status=status)
 
 
+@route(
+    "POST /api/v1/jobs/bulk",
+    "Add several jobs",
+    Permission.PRODUCE,
+    {201: JobsAdded, 202: JobsAdded},
+    body=AddJobs,
+    problems=REFUSED_ITEM,
+)
 async def add_bulk(call: Call) -> Answer:
     """Add several jobs."""
     request = await call.body(AddJobs)
@@ -136,14 +157,22 @@ def _envelope(job: AddJob) -> Envelope:
     )
 
 
+@route(
+    "GET /api/v1/jobs/{queue}/{id}",
+    "Show a job, or wait for its end",
+    Permission.BROWSE,
+    {200: JobInfo},
+    is_payload_view=True,
+    query=JobQuery,
+    problems=(*_MISSING, errors.TooManyWaiters),
+)
 async def show(call: Call) -> Answer:
     """Return a job; with ``wait``, as soon as it has ended."""
     query = call.query(JobQuery)
     queue, name = await _find(call, Permission.BROWSE)
     seals = call.reveal(query.reveal)
-    settings, endings = call.state.settings, call.state.engine.endings
-    millis = settings.default_timeout_ms if query.timeout is None else query.timeout
-    seconds = min(millis, settings.max_timeout_ms) / 1000 if query.wait else 0.0
+    endings = call.state.engine.endings
+    seconds = seconds_of(call, query.timeout) if query.wait else 0.0
     outcome = await wait_for(call, endings.wait(queue, name, partition=query.key, seconds=seconds))
     message = None
     if outcome.place is not None:
@@ -152,6 +181,14 @@ async def show(call: Call) -> Answer:
     return Answer(await info(call, queue.name, name, outcome, message, seals))
 
 
+@route(
+    "POST /api/v1/jobs/{queue}/{id}/cancel",
+    "Cancel a job",
+    Permission.OPERATE,
+    {200: JobChanged},
+    body=JobRequest,
+    problems=(*_MISSING, errors.AlreadySettled),
+)
 async def cancel(call: Call) -> Answer:
     """Cancel a job. If it is running, its worker stops it after its next renewal."""
     request = await call.body(JobRequest)
@@ -172,6 +209,14 @@ async def cancel(call: Call) -> Answer:
     return Answer(JobChanged(success=True, id=name, queue=queue.name, was=STATUS[was]))
 
 
+@route(
+    "POST /api/v1/jobs/{queue}/{id}/retry",
+    "Retry a job",
+    Permission.OPERATE,
+    {200: JobChanged},
+    body=JobRequest,
+    problems=(*_MISSING, errors.NotRetryable),
+)
 async def retry(call: Call) -> Answer:
     """Retry a failed job, or start the next attempt of a waiting job immediately."""
     request = await call.body(JobRequest)
@@ -185,6 +230,14 @@ async def retry(call: Call) -> Answer:
     return Answer(JobChanged(success=True, id=name, queue=queue.name, was=STATUS[outcome.status]))
 
 
+@route(
+    "POST /api/v1/jobs/{queue}/{id}/progress",
+    "Record the progress of a job",
+    Permission.CONSUME,
+    {200: JobChanged},
+    body=ProgressRequest,
+    problems=(*_MISSING, errors.LeaseLost, errors.PayloadTooLarge),
+)
 async def progress(call: Call) -> Answer:
     """Record the progress of a job. Only the holder of its lease may do this."""
     request = await call.body(ProgressRequest)
@@ -200,6 +253,14 @@ async def progress(call: Call) -> Answer:
     return Answer(JobChanged(success=True, id=name, queue=queue.name))
 
 
+@route(
+    "POST /api/v1/jobs/renew",
+    "Renew a worker's leases",
+    Permission.CONSUME,
+    {200: RenewResponse},
+    body=RenewRequest,
+    problems=(errors.TooManyItems,),
+)
 async def renew(call: Call) -> Answer:
     """Renew all leases of a worker, and return its cancelled jobs, in one call."""
     request = await call.body(RenewRequest)
@@ -231,82 +292,3 @@ async def _find(call: Call, permission: Permission) -> tuple[Queue, str]:
     await call.require_queues(permission, {queue})
     call.audit(queue=queue)
     return await call.state.engine.catalogue.queue(queue), name
-
-
-JOBS: Final = f"{API}/jobs"
-_ONE: Final = f"{JOBS}/{{queue}}/{{id}}"
-_MISSING: Final = (errors.QueueNotFound, errors.MessageNotFound)
-
-ROUTES: Final = (
-    Route(
-        method="POST",
-        path=JOBS,
-        handler=add,
-        summary="Add a job",
-        permission=Permission.PRODUCE,
-        body=AddJob,
-        answers={201: JobAdded, 202: JobAdded},
-        problems=REFUSED_ITEM,
-    ),
-    Route(
-        method="POST",
-        path=f"{JOBS}/bulk",
-        handler=add_bulk,
-        summary="Add several jobs",
-        permission=Permission.PRODUCE,
-        body=AddJobs,
-        answers={201: JobsAdded, 202: JobsAdded},
-        problems=REFUSED_ITEM,
-    ),
-    Route(
-        method="POST",
-        path=f"{JOBS}/renew",
-        handler=renew,
-        summary="Renew a worker's leases",
-        permission=Permission.CONSUME,
-        body=RenewRequest,
-        answers={200: RenewResponse},
-        problems=(errors.TooManyItems,),
-    ),
-    Route(
-        method="GET",
-        path=_ONE,
-        handler=show,
-        summary="Show a job, or wait for its end",
-        permission=Permission.BROWSE,
-        is_payload_view=True,
-        query=JobQuery,
-        answers={200: JobInfo},
-        problems=(*_MISSING, errors.TooManyWaiters),
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/cancel",
-        handler=cancel,
-        summary="Cancel a job",
-        permission=Permission.OPERATE,
-        body=JobRequest,
-        answers={200: JobChanged},
-        problems=(*_MISSING, errors.AlreadySettled),
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/retry",
-        handler=retry,
-        summary="Retry a job",
-        permission=Permission.OPERATE,
-        body=JobRequest,
-        answers={200: JobChanged},
-        problems=(*_MISSING, errors.NotRetryable),
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/progress",
-        handler=progress,
-        summary="Record the progress of a job",
-        permission=Permission.CONSUME,
-        body=ProgressRequest,
-        answers={200: JobChanged},
-        problems=(*_MISSING, errors.LeaseLost, errors.PayloadTooLarge),
-    ),
-)

@@ -14,9 +14,8 @@ from queen.engine.settle.results import Outcome
 from queen.server.auth.permissions import Permission
 from queen.server.http import cursors
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route
+from queen.server.http.call import Call, Route, adding
 from queen.server.http.cursors import Int, cursor_to, limit_of
-from queen.server.routes.jobs.jobs import JOBS
 from queen.server.routes.jobs.view import STATUS, info, opened
 from queen.store.connection.database import is_enough
 from queen.store.results import Place
@@ -30,7 +29,20 @@ _SEARCHED: Final[dict[str, Any]] = {
 }
 """The message status to search for, by job status."""
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
 
+
+@route(
+    "GET /api/v1/jobs",
+    "List jobs",
+    Permission.BROWSE,
+    {200: Jobs},
+    tag="job_lists",
+    is_payload_view=True,
+    query=JobsQuery,
+    problems=(errors.QueueNotFound,),
+)
 async def list_jobs(call: Call) -> Answer:
     """List the jobs of a queue, newest first. Scheduled jobs only on request."""
     query = call.query(JobsQuery)
@@ -41,7 +53,7 @@ async def list_jobs(call: Call) -> Answer:
     if query.status == "scheduled":
         return await _list_scheduled(call, query, queue, seals)
     place = cursors.place_of(query.cursor, tuple[Int, Int, Int, Int], browse.FROM_THE_TOP)
-    engine, limit = call.state.engine, limit_of(call, query)
+    engine, limit = call.state.engine, limit_of(call, query.limit)
     start: browse.Cursor | None = browse.Cursor(*place)
     found: list[JobInfo] = []
     scanned = 0
@@ -104,7 +116,7 @@ async def _list_scheduled(
     call: Call, query: JobsQuery, queue: Queue, seals: Sealer | None
 ) -> Answer:
     """List scheduled jobs, the next one first."""
-    engine, limit = call.state.engine, limit_of(call, query)
+    engine, limit = call.state.engine, limit_of(call, query.limit)
     due_at, after = cursors.place_of(query.cursor, cursors.DUE, cursors.FIRST_DUE)
     found: list[JobInfo] = []
     scanned = 0
@@ -144,19 +156,3 @@ def _matches(query: JobsQuery, outcome: Outcome, message: Stored) -> bool:
     return query.name in (None, envelope.name) and (
         query.tag is None or (isinstance(tags, list) and query.tag in tags)
     )
-
-
-ROUTES: Final = (
-    Route(
-        method="GET",
-        path=JOBS,
-        handler=list_jobs,
-        tag="job_lists",
-        summary="List jobs",
-        permission=Permission.BROWSE,
-        is_payload_view=True,
-        query=JobsQuery,
-        answers={200: Jobs},
-        problems=(errors.QueueNotFound,),
-    ),
-)

@@ -8,12 +8,11 @@ from queen.codec.names import QUEUE_MODE
 from queen.engine.metrics.series import MAX_QUEUES, Analytics
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route
-from queen.server.http.cursors import cursor_to, place_of
+from queen.server.http.call import Call, Route, adding
+from queen.server.http.cursors import cursor_after, place_of
 from queen.server.operations.kinds import count_letters
-from queen.server.routes.jobs.jobs import JOBS
-from queen.server.routes.operations import started
-from queen.server.routes.views import DETAIL
+from queen.server.routes.operations import begin
+from queen.server.routes.views import DETAIL, of_row
 from queen.store.connection.database import Record
 from queen.store.dead_letters import LetterFilter
 from queen.wire.jobs import (
@@ -30,7 +29,19 @@ from queen.wire.resources import OperationStarted, Text
 
 _PAST: Final = timedelta(hours=1)
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
 
+
+@route(
+    "GET /api/v1/jobs/metrics",
+    "Show job metrics by queue",
+    Permission.BROWSE,
+    {200: AllMetrics},
+    tag="job_queues",
+    query=MetricsQuery,
+    problems=(errors.QueueNotFound,),
+)
 async def metrics(call: Call) -> Answer:
     """Return the current jobs of queues, and counts of the last hour."""
     query = call.query(MetricsQuery)
@@ -44,7 +55,7 @@ async def metrics(call: Call) -> Answer:
         (after,) = place_of(query.cursor, tuple[Text], ("",))
         found = await engine.store.queues.unordered(after, limit, call.caller.patterns)
         ids = [row["id"] for row in found]
-        cursor = cursor_to(found[-1]["name"]) if len(found) == limit else None
+        cursor = cursor_after(found, limit, "name")
     rows = await engine.store.results.work_figures(ids, QUEUE_MODE, DETAIL)
     analytics = Analytics(engine.store, call.state.settings)
     now: datetime = (await engine.store.database.fetch("now"))[0]["now"]
@@ -59,13 +70,10 @@ async def metrics(call: Call) -> Answer:
 def _metrics(row: Record, total: dict[str, Any]) -> QueueMetrics:
     completed: int | None = total.get("acked")
     wait, processing = total.get("wait_millis"), total.get("processing_millis")
-    return QueueMetrics(
+    return of_row(
+        QueueMetrics,
+        row,
         queue=row["name"],
-        paused=row["paused"],
-        waiting=row["waiting"],
-        active=row["active"],
-        delayed=row["delayed"],
-        stalled=row["stalled"],
         failed=row["dead"],
         completed=completed,
         retried=total.get("nacked"),
@@ -76,6 +84,13 @@ def _metrics(row: Record, total: dict[str, Any]) -> QueueMetrics:
     )
 
 
+@route(
+    "GET /api/v1/jobs/workers",
+    "List job workers",
+    Permission.BROWSE,
+    {200: Workers},
+    tag="job_queues",
+)
 async def workers(call: Call) -> Answer:
     """List workers that reported to this host recently, with their visible jobs."""
     workers = await call.state.metrics.job_workers()
@@ -95,6 +110,15 @@ async def workers(call: Call) -> Answer:
     return Answer(Workers(workers=[each for each in found if each.queues]))
 
 
+@route(
+    "POST /api/v1/jobs/clean",
+    "Delete old jobs",
+    Permission.DESTROY,
+    {202: OperationStarted},
+    tag="job_queues",
+    body=CleanRequest,
+    problems=(errors.QueueNotFound,),
+)
 async def clean(call: Call) -> Answer:
     """Delete jobs that completed or failed some time ago."""
     request = await call.body(CleanRequest)
@@ -116,43 +140,4 @@ async def clean(call: Call) -> Answer:
         wanted = LetterFilter(until=before)
         kind = "purge_dead_letters"
         _, total, arguments = await count_letters(engine, request.queue, wanted)
-    return started(
-        await call.state.operations.begin(
-            kind, queue=request.queue, arguments=arguments, total=total, by=call.caller.name
-        )
-    )
-
-
-ROUTES: Final = (
-    Route(
-        method="GET",
-        path=f"{JOBS}/metrics",
-        handler=metrics,
-        tag="job_queues",
-        summary="Show job metrics by queue",
-        permission=Permission.BROWSE,
-        query=MetricsQuery,
-        answers={200: AllMetrics},
-        problems=(errors.QueueNotFound,),
-    ),
-    Route(
-        method="GET",
-        path=f"{JOBS}/workers",
-        handler=workers,
-        tag="job_queues",
-        summary="List job workers",
-        permission=Permission.BROWSE,
-        answers={200: Workers},
-    ),
-    Route(
-        method="POST",
-        path=f"{JOBS}/clean",
-        handler=clean,
-        tag="job_queues",
-        summary="Delete old jobs",
-        permission=Permission.DESTROY,
-        body=CleanRequest,
-        answers={202: OperationStarted},
-        problems=(errors.QueueNotFound,),
-    ),
-)
+    return await begin(call, kind, request.queue, arguments, total)

@@ -1,7 +1,6 @@
 """Single messages: list, show, retry, dead-letter, redact. Reading never leases a message."""
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +16,7 @@ from queen.engine.inspect.payload_filter import Where
 from queen.server.auth.permissions import Permission
 from queen.server.http import cursors
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
+from queen.server.http.call import Call, Handler, Route, adding
 from queen.server.http.cursors import Int, cursor_to, limit_of
 from queen.server.routes.messages.lookup import (
     Target,
@@ -27,6 +26,7 @@ from queen.server.routes.messages.lookup import (
     read,
     scheduled_info,
 )
+from queen.server.routes.queues.queues import find_group
 from queen.server.routes.views import trace_event
 from queen.store.connection.database import is_enough
 from queen.wire.resources import (
@@ -41,10 +41,36 @@ from queen.wire.resources import (
     RevealQuery,
 )
 
-_EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _MOST_TRACES: Final = 1_000
+_MISSING: Final = (errors.MessageNotFound, errors.AmbiguousMessage)
+
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
 
 
+def both(
+    method: str,
+    suffix: str,
+    *args: Any,  # noqa: ANN401 - of Route
+    **options: Any,  # noqa: ANN401 - of Route
+) -> Callable[[Handler], Handler]:
+    """Add a route for each of both ways to name a message."""
+    by_id = route(f"{method} /api/v1/messages/{{ref}}{suffix}", *args, **options)
+    by_name = route(
+        f"{method} /api/v1/messages/{{ref}}/{{transactionId}}{suffix}", *args, **options
+    )
+    return lambda handler: by_name(by_id(handler))
+
+
+@route(
+    "GET /api/v1/messages",
+    "Browse messages",
+    Permission.BROWSE,
+    {200: Messages},
+    is_payload_view=True,
+    query=MessagesQuery,
+    problems=(errors.QueueNotFound, errors.GroupNotFound),
+)
 async def list_messages(call: Call) -> Answer:
     """List the messages of a queue, newest first."""
     query = call.query(MessagesQuery)
@@ -53,11 +79,10 @@ async def list_messages(call: Call) -> Answer:
     seals = call.reveal(query.reveal)
     wanted = Where.parse(query.where) if query.where else None
     engine = call.state.engine
-    queue_id: int = (await engine.queues.one(query.queue))["id"]
-    if query.consumer_group is not None and not await engine.store.groups.named(
-        queue_id, query.consumer_group
-    ):
-        raise errors.GroupNotFound(f"queue {query.queue} has no group {query.consumer_group}")
+    queue = await engine.queues.one(query.queue)
+    queue_id: int = queue["id"]
+    if query.consumer_group is not None:
+        await find_group(call, queue, query.consumer_group)
     if query.status == "scheduled":
         return await _list_scheduled(call, query, queue_id, wanted, seals)
     start = cursors.place_of(query.cursor, tuple[Int, Int, Int, Int], browse.FROM_THE_TOP)
@@ -76,7 +101,7 @@ async def list_messages(call: Call) -> Answer:
             where=wanted,
         ),
         start=browse.Cursor(*start),
-        limit=limit_of(call, query),
+        limit=limit_of(call, query.limit),
         max_bytes=call.state.settings.max_pop_bytes,
     )
     partitions = await engine.store.browse.partitions([each.partition_id for each in page.found])
@@ -100,8 +125,8 @@ async def _list_scheduled(
 ) -> Answer:
     """List scheduled messages, the next one first. ``from`` and ``to`` filter by due time."""
     store = call.state.engine.store
-    limit = limit_of(call, query)
-    due_at, after = cursors.place_of(query.cursor, tuple[datetime, Int], (_EARLIEST, 0))
+    limit = limit_of(call, query.limit)
+    due_at, after = cursors.place_of(query.cursor, cursors.DUE, cursors.FIRST_DUE)
     found: list[MessageInfo] = []
     scanned = 0
     is_more = True
@@ -146,6 +171,16 @@ def _matches_scheduled(query: MessagesQuery, row: Mapping[str, Any], where: Wher
     return wanted.holds(row["payload"], wanted.spellings())
 
 
+@both(
+    "GET",
+    "",
+    "Show a message",
+    Permission.BROWSE,
+    {200: MessageDetail},
+    is_payload_view=True,
+    query=RevealQuery,
+    problems=_MISSING,
+)
 async def show(call: Call) -> Answer:
     """Return a message with its state per group and its traces."""
     query = call.query(RevealQuery)
@@ -180,6 +215,15 @@ def _group(shard: int, state: GroupState) -> MessageGroup:
     )
 
 
+@both(
+    "POST",
+    "/retry",
+    "Retry a message",
+    Permission.OPERATE,
+    {200: MessageChanged},
+    body=RetryRequest,
+    problems=(*_MISSING, errors.GroupNotFound, errors.NotRetryable),
+)
 async def retry(call: Call) -> Answer:
     """Retry a message immediately: a waiting one, or a dead letter."""
     request = await call.body(RetryRequest)
@@ -193,6 +237,15 @@ async def retry(call: Call) -> Answer:
     return _changed(call, target, consumer_group=request.consumer_group or QUEUE_MODE)
 
 
+@both(
+    "POST",
+    "/dlq",
+    "Dead-letter a message",
+    Permission.OPERATE,
+    {200: MessageChanged},
+    body=GiveUpRequest,
+    problems=(*_MISSING, errors.GroupNotFound, errors.AlreadySettled, errors.NotRetryable),
+)
 async def give_up(call: Call) -> Answer:
     """Dead-letter a message for one group."""
     request = await call.body(GiveUpRequest)
@@ -211,6 +264,9 @@ async def give_up(call: Call) -> Answer:
     return _changed(call, target, consumer_group=request.consumer_group or QUEUE_MODE)
 
 
+@both(
+    "DELETE", "", "Redact a message", Permission.DESTROY, {200: MessageChanged}, problems=_MISSING
+)
 async def redact(call: Call) -> Answer:
     """Erase a message's payload and headers, or cancel a scheduled message."""
     target = await find(call, Permission.DESTROY)
@@ -246,71 +302,3 @@ def _changed(
             cancelled=cancelled,
         )
     )
-
-
-_BY_ID: Final = f"{API}/messages/{{ref}}"
-_BY_NAME: Final = f"{_BY_ID}/{{transactionId}}"
-_MISSING: Final = (errors.MessageNotFound, errors.AmbiguousMessage)
-
-
-def _both(method: str, suffix: str, **fields: Any) -> tuple[Route, Route]:  # noqa: ANN401 - of Route
-    """Define a route for both ways to name a message."""
-    return (
-        Route(method=method, path=f"{_BY_ID}{suffix}", **fields),
-        Route(method=method, path=f"{_BY_NAME}{suffix}", **fields),
-    )
-
-
-ROUTES: Final = (
-    Route(
-        method="GET",
-        path=f"{API}/messages",
-        handler=list_messages,
-        summary="Browse messages",
-        permission=Permission.BROWSE,
-        is_payload_view=True,
-        query=MessagesQuery,
-        answers={200: Messages},
-        problems=(errors.QueueNotFound, errors.GroupNotFound),
-    ),
-    *_both(
-        "GET",
-        "",
-        handler=show,
-        summary="Show a message",
-        permission=Permission.BROWSE,
-        is_payload_view=True,
-        query=RevealQuery,
-        answers={200: MessageDetail},
-        problems=_MISSING,
-    ),
-    *_both(
-        "POST",
-        "/retry",
-        handler=retry,
-        summary="Retry a message",
-        permission=Permission.OPERATE,
-        body=RetryRequest,
-        answers={200: MessageChanged},
-        problems=(*_MISSING, errors.GroupNotFound, errors.NotRetryable),
-    ),
-    *_both(
-        "POST",
-        "/dlq",
-        handler=give_up,
-        summary="Dead-letter a message",
-        permission=Permission.OPERATE,
-        body=GiveUpRequest,
-        answers={200: MessageChanged},
-        problems=(*_MISSING, errors.GroupNotFound, errors.AlreadySettled, errors.NotRetryable),
-    ),
-    *_both(
-        "DELETE",
-        "",
-        handler=redact,
-        summary="Redact a message",
-        permission=Permission.DESTROY,
-        answers={200: MessageChanged},
-        problems=_MISSING,
-    ),
-)

@@ -7,7 +7,7 @@ from queen import errors
 from queen.server.auth.permissions import Permission
 from queen.server.http import message_json
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
+from queen.server.http.call import Call, Route, adding
 from queen.server.middleware import tracing
 from queen.wire.messages import (
     Acknowledged,
@@ -29,7 +29,19 @@ REFUSED_ACK: Final = (
     errors.TooManyItems,
 )
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
 
+
+@route(
+    "POST /api/v1/ack",
+    "Acknowledge a message",
+    Permission.CONSUME,
+    {200: Acknowledged},
+    span="settle",
+    body=Acknowledgment,
+    problems=REFUSED_ACK,
+)
 async def ack(call: Call) -> Answer:
     """Acknowledge one message."""
     request = await call.body(Acknowledgment)
@@ -39,6 +51,15 @@ async def ack(call: Call) -> Answer:
     return Answer(answer)
 
 
+@route(
+    "POST /api/v1/ack/batch",
+    "Acknowledge several messages",
+    Permission.CONSUME,
+    {200: AckResponse},
+    span="settle",
+    body=AckRequest,
+    problems=REFUSED_ACK,
+)
 async def ack_batch(call: Call) -> Answer:
     """Acknowledge several messages. The accepted ones commit together."""
     request = await call.body(AckRequest)
@@ -76,29 +97,3 @@ def refusal_of(answer: Acknowledged | Extended) -> errors.QueenError:
     error = errors.of_code(answer.code or "") or errors.RequestError
     is_settled = isinstance(answer, Acknowledged) and answer.settled is True
     return error(answer.error, **({"settled": True} if is_settled else {}))
-
-
-ROUTES: Final = (
-    Route(
-        method="POST",
-        path=f"{API}/ack",
-        handler=ack,
-        summary="Acknowledge a message",
-        permission=Permission.CONSUME,
-        span="settle",
-        body=Acknowledgment,
-        answers={200: Acknowledged},
-        problems=REFUSED_ACK,
-    ),
-    Route(
-        method="POST",
-        path=f"{API}/ack/batch",
-        handler=ack_batch,
-        summary="Acknowledge several messages",
-        permission=Permission.CONSUME,
-        span="settle",
-        body=AckRequest,
-        answers={200: AckResponse},
-        problems=REFUSED_ACK,
-    ),
-)

@@ -9,11 +9,29 @@ from queen.codec.names import check_queue_name
 from queen.codec.schemas import PayloadSchema
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
+from queen.server.http.call import Call, Route, adding
 from queen.store.connection.database import Record
 from queen.wire.options import Configured, ConfigureRequest, QueueOptions
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
 
+
+@route(
+    "POST /api/v1/configure",
+    "Create or change a queue",
+    Permission.CONFIGURE,
+    {200: Configured},
+    body=ConfigureRequest,
+    headers={"If-Match": "The version that the queue must have"},
+    problems=(
+        errors.InvalidOption,
+        errors.InvalidName,
+        errors.PartitionNotFound,
+        errors.QueueNotFound,
+        errors.VersionMismatch,
+    ),
+)
 async def configure(call: Call) -> Answer:
     """Create a queue or change its options."""
     request = await call.body(ConfigureRequest)
@@ -90,24 +108,3 @@ def _version(call: Call) -> int | None:
     if not text.isdigit() or len(text) > 18:
         raise errors.BadRequest("If-Match must be the version of the queue")
     return int(text)
-
-
-ROUTES: Final = (
-    Route(
-        method="POST",
-        path=f"{API}/configure",
-        handler=configure,
-        summary="Create or change a queue",
-        permission=Permission.CONFIGURE,
-        body=ConfigureRequest,
-        headers={"If-Match": "The version that the queue must have"},
-        answers={200: Configured},
-        problems=(
-            errors.InvalidOption,
-            errors.InvalidName,
-            errors.PartitionNotFound,
-            errors.QueueNotFound,
-            errors.VersionMismatch,
-        ),
-    ),
-)

@@ -5,7 +5,7 @@ from typing import Final
 from queen import errors
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
+from queen.server.http.call import Call, Route, adding
 from queen.server.middleware import tracing
 from queen.server.routes.messaging.ack import refusal_of
 from queen.wire.messages import (
@@ -17,7 +17,19 @@ from queen.wire.messages import (
     Released,
 )
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
 
+
+@route(
+    "POST /api/v1/lease/{leaseId}/extend",
+    "Extend a lease",
+    Permission.CONSUME,
+    {200: Extended},
+    span="settle",
+    body=ExtendRequest,
+    problems=(errors.LeaseLost,),
+)
 async def extend(call: Call) -> Answer:
     """Extend a lease. This never shortens it."""
     request = await call.body(ExtendRequest)
@@ -29,6 +41,15 @@ async def extend(call: Call) -> Answer:
     return Answer(result)
 
 
+@route(
+    "POST /api/v1/lease/extend",
+    "Extend several leases",
+    Permission.CONSUME,
+    {200: ExtendManyResponse},
+    span="settle",
+    body=ExtendManyRequest,
+    problems=(errors.TooManyItems,),
+)
 async def extend_many(call: Call) -> Answer:
     """Extend several leases."""
     request = await call.body(ExtendManyRequest)
@@ -39,6 +60,14 @@ async def extend_many(call: Call) -> Answer:
     return Answer(ExtendManyResponse(results=results))
 
 
+@route(
+    "POST /api/v1/lease/{leaseId}/ack",
+    "Acknowledge a delivery",
+    Permission.CONSUME,
+    {200: Completed},
+    span="settle",
+    problems=(errors.LeaseLost,),
+)
 async def complete(call: Call) -> Answer:
     """Acknowledge the remaining messages of a delivery as completed."""
     lease_id = call.parameters["leaseId"]
@@ -48,55 +77,17 @@ async def complete(call: Call) -> Answer:
     return Answer(Completed(lease_id=lease_id, settled=settled))
 
 
+@route(
+    "POST /api/v1/lease/{leaseId}/release",
+    "Release a delivery",
+    Permission.CONSUME,
+    {200: Released},
+    span="settle",
+    problems=(errors.LeaseLost,),
+)
 async def release(call: Call) -> Answer:
     """Return the rest of a delivery to the queue immediately, without counting an attempt."""
     lease_id = call.parameters["leaseId"]
     await call.require_leases([lease_id])
     await call.state.engine.release(lease_id)
     return Answer(Released(lease_id=lease_id))
-
-
-ROUTES: Final = (
-    Route(
-        method="POST",
-        path=f"{API}/lease/{{leaseId}}/extend",
-        handler=extend,
-        summary="Extend a lease",
-        permission=Permission.CONSUME,
-        span="settle",
-        body=ExtendRequest,
-        answers={200: Extended},
-        problems=(errors.LeaseLost,),
-    ),
-    Route(
-        method="POST",
-        path=f"{API}/lease/extend",
-        handler=extend_many,
-        summary="Extend several leases",
-        permission=Permission.CONSUME,
-        span="settle",
-        body=ExtendManyRequest,
-        answers={200: ExtendManyResponse},
-        problems=(errors.TooManyItems,),
-    ),
-    Route(
-        method="POST",
-        path=f"{API}/lease/{{leaseId}}/ack",
-        handler=complete,
-        summary="Acknowledge a delivery",
-        permission=Permission.CONSUME,
-        span="settle",
-        answers={200: Completed},
-        problems=(errors.LeaseLost,),
-    ),
-    Route(
-        method="POST",
-        path=f"{API}/lease/{{leaseId}}/release",
-        handler=release,
-        summary="Release a delivery",
-        permission=Permission.CONSUME,
-        span="settle",
-        answers={200: Released},
-        problems=(errors.LeaseLost,),
-    ),
-)

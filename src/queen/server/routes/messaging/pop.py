@@ -18,7 +18,7 @@ from queen.server.http import message_json
 from queen.server.http.answer import Answer
 from queen.server.http.call import API, Call, Route
 from queen.server.http.timestamps import in_utc
-from queen.server.http.waiting import wait_for
+from queen.server.http.waiting import seconds_of, wait_for
 from queen.server.middleware import tracing
 from queen.wire.messages import PopAnswer, PopRequest, Request
 
@@ -121,7 +121,6 @@ def _pop_request(call: Call, query: PopQuery) -> PopRequest:
         start = _instant(query.subscription_from, "subscriptionFrom")
         if mode is not None:
             raise errors.BadRequest("use either subscriptionMode or subscriptionFrom, not both")
-    timeout = settings.default_timeout_ms if query.timeout is None else query.timeout
     batch = query.batch or settings.default_batch_size
     # A pop from a namespace uses as many partitions as needed to fill the batch.
     partitions = query.partitions or (batch if queue is None else 1)
@@ -134,7 +133,7 @@ def _pop_request(call: Call, query: PopQuery) -> PopRequest:
         batch=batch,
         partitions=partitions,
         wait=query.wait,
-        timeout_seconds=min(timeout, settings.max_timeout_ms) / 1000,
+        timeout_seconds=seconds_of(call, query.timeout),
         auto_ack=query.auto_ack,
         subscription_mode=mode,  # pyright: ignore[reportArgumentType] - of _MODES
         subscription_from=start,
@@ -164,10 +163,9 @@ def _instant(text: str, what: str) -> datetime:
 
 
 _POP: Final[dict[str, Any]] = {
-    "handler": pop,
     "permission": Permission.CONSUME,
-    "span": "receive",
     "answers": {200: PopAnswer, 204: None},
+    "span": "receive",
     "problems": (
         errors.QueueNotFound,
         errors.SubscriptionConflict,
@@ -180,12 +178,10 @@ _IN_QUEUE: Final = f"{API}/pop/queue/{{queue}}"
 _IN_PARTITION: Final = f"{_IN_QUEUE}/partition/{{partition}}"
 
 ROUTES: Final = (
-    Route(
-        method="GET", path=f"{API}/pop", query=ScopedPopQuery, summary="Pop from a scope", **_POP
-    ),
-    Route(method="POST", path=f"{API}/pop", body=AnyPopQuery, summary="Pop", **_POP),
-    Route(method="GET", path=_IN_QUEUE, query=PopQuery, summary="Pop from a queue", **_POP),
-    Route(method="POST", path=_IN_QUEUE, body=PopQuery, summary="Pop from a queue", **_POP),
-    Route(method="GET", path=_IN_PARTITION, query=PopQuery, summary="Pop from a partition", **_POP),
-    Route(method="POST", path=_IN_PARTITION, body=PopQuery, summary="Pop from a partition", **_POP),
+    Route(pop, f"GET {API}/pop", "Pop from a scope", query=ScopedPopQuery, **_POP),
+    Route(pop, f"POST {API}/pop", "Pop", body=AnyPopQuery, **_POP),
+    Route(pop, f"GET {_IN_QUEUE}", "Pop from a queue", query=PopQuery, **_POP),
+    Route(pop, f"POST {_IN_QUEUE}", "Pop from a queue", body=PopQuery, **_POP),
+    Route(pop, f"GET {_IN_PARTITION}", "Pop from a partition", query=PopQuery, **_POP),
+    Route(pop, f"POST {_IN_PARTITION}", "Pop from a partition", body=PopQuery, **_POP),
 )

@@ -9,7 +9,7 @@ from queen.engine.push.producers import digest_of
 from queen.server.auth.permissions import Permission
 from queen.server.http import message_json
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route, trace_of
+from queen.server.http.call import Call, Route, adding, trace_of
 from queen.server.middleware import tracing
 from queen.settings import Settings
 from queen.wire.messages import Pushed, PushItem, PushRequest, PushResponse
@@ -26,7 +26,19 @@ REFUSED_ITEM: Final = (
     errors.SequenceStale,
 )
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
 
+
+@route(
+    "POST /api/v1/push",
+    "Push messages",
+    Permission.PRODUCE,
+    {201: PushResponse, 202: PushResponse},
+    span="send",
+    body=PushRequest,
+    problems=REFUSED_ITEM,
+)
 async def push(call: Call) -> Answer:
     """Store messages durably before the response: in the database, or on disk in an outage."""
     request = await call.body(PushRequest)
@@ -83,18 +95,3 @@ def _first_problem(refusal: Pushed, body: bytes) -> errors.QueenError:
     error = errors.of_code(refusal.code or "") or errors.InvalidItem
     raws = msgspec.json.decode(body, type=dict[str, list[msgspec.Raw]])
     return error(refusal.error, messages=raws["messages"])
-
-
-ROUTES: Final = (
-    Route(
-        method="POST",
-        path=f"{API}/push",
-        handler=push,
-        summary="Push messages",
-        permission=Permission.PRODUCE,
-        span="send",
-        body=PushRequest,
-        answers={201: PushResponse, 202: PushResponse},
-        problems=REFUSED_ITEM,
-    ),
-)

@@ -8,7 +8,7 @@ from queen.engine.push.batches import PushResult
 from queen.engine.push.producers import digest_of
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
+from queen.server.http.call import Call, Route, adding
 from queen.server.routes.messaging.ack import REFUSED_ACK, require_leases
 from queen.server.routes.messaging.push import REFUSED_ITEM, with_trace
 from queen.wire.messages import (
@@ -21,7 +21,19 @@ from queen.wire.messages import (
     TransactionResponse,
 )
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
 
+
+@route(
+    "POST /api/v1/transaction",
+    "Apply acks, pushes and workflow steps together",
+    None,  # Each operation needs its own.
+    {200: TransactionResponse},
+    span="transaction",
+    body=TransactionRequest,
+    problems=(*REFUSED_ITEM, *REFUSED_ACK, errors.CrossShard, errors.Duplicate),
+)
 async def transaction(call: Call) -> Answer:
     """Apply acks, pushes and workflow steps together, or not at all."""
     request = await call.body(TransactionRequest)
@@ -142,18 +154,3 @@ def _index_of(request: TransactionRequest, kind: str, number: int) -> int:
             return index
         seen += size
     return 0
-
-
-ROUTES: Final = (
-    Route(
-        method="POST",
-        path=f"{API}/transaction",
-        handler=transaction,
-        summary="Apply acks, pushes and workflow steps together",
-        permission=None,  # Each operation needs its own.
-        span="transaction",
-        body=TransactionRequest,
-        answers={200: TransactionResponse},
-        problems=(*REFUSED_ITEM, *REFUSED_ACK, errors.CrossShard, errors.Duplicate),
-    ),
-)

@@ -4,8 +4,8 @@ from typing import Final
 
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
-from queen.server.http.cursors import cursor_to, limit_of, place_of
+from queen.server.http.call import Call, Route, adding
+from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.server.routes.queues.queues import read_figures, summary
 from queen.server.routes.views import total, worst_of
 from queen.wire.resources import (
@@ -23,7 +23,19 @@ _MOST_QUEUES: Final = 1_000
 """Largest number of queues whose counts an overview adds up."""
 _MOST_NAMES: Final = 100_000
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
 
+
+@route(
+    "GET /api/v1/resources/overview",
+    "Show totals of all queues",
+    Permission.BROWSE,
+    {200: Overview},
+    tag="queues",
+    query=OverviewQuery,
+    is_shared=True,
+)
 async def overview(call: Call) -> Answer:
     """Return the totals of all queues that the caller may see."""
     query = call.query(OverviewQuery)
@@ -46,12 +58,28 @@ async def overview(call: Call) -> Answer:
     )
 
 
+@route(
+    "GET /api/v1/resources/namespaces",
+    "List namespaces",
+    Permission.BROWSE,
+    {200: Namespaces},
+    tag="queues",
+    query=PageQuery,
+)
 async def namespaces(call: Call) -> Answer:
     """List namespaces in use."""
     scopes, cursor = await _scopes(call, "namespaces")
     return Answer(Namespaces(namespaces=scopes, next_cursor=cursor))
 
 
+@route(
+    "GET /api/v1/resources/tasks",
+    "List tasks",
+    Permission.BROWSE,
+    {200: Tasks},
+    tag="queues",
+    query=PageQuery,
+)
 async def tasks(call: Call) -> Answer:
     """List tasks in use."""
     scopes, cursor = await _scopes(call, "tasks")
@@ -60,7 +88,7 @@ async def tasks(call: Call) -> Answer:
 
 async def _scopes(call: Call, what: str) -> tuple[list[Scope], str | None]:
     query = call.query(PageQuery)
-    limit = limit_of(call, query)
+    limit = limit_of(call, query.limit)
     queues = call.state.engine.store.queues
     read = queues.namespaces if what == "namespaces" else queues.tasks
     # The empty name stands for queues without one, and is not listed.
@@ -78,39 +106,4 @@ async def _scopes(call: Call, what: str) -> tuple[list[Scope], str | None]:
         )
         for name, ids in ids_of.items()
     ]
-    return scopes, cursor_to(rows[-1]["name"]) if len(rows) == limit else None
-
-
-ROUTES: Final = (
-    Route(
-        method="GET",
-        path=f"{API}/resources/overview",
-        handler=overview,
-        summary="Show totals of all queues",
-        tag="queues",
-        permission=Permission.BROWSE,
-        query=OverviewQuery,
-        is_shared=True,
-        answers={200: Overview},
-    ),
-    Route(
-        method="GET",
-        path=f"{API}/resources/namespaces",
-        handler=namespaces,
-        summary="List namespaces",
-        tag="queues",
-        permission=Permission.BROWSE,
-        query=PageQuery,
-        answers={200: Namespaces},
-    ),
-    Route(
-        method="GET",
-        path=f"{API}/resources/tasks",
-        handler=tasks,
-        summary="List tasks",
-        tag="queues",
-        permission=Permission.BROWSE,
-        query=PageQuery,
-        answers={200: Tasks},
-    ),
-)
+    return scopes, cursor_after(rows, limit, "name")

@@ -7,16 +7,18 @@ from queen import errors
 from queen.codec.ids import partition_ref
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import API, Call, Route
-from queen.server.http.cursors import LARGEST, Int, Level, cursor_to, limit_of, place_of
-from queen.server.routes.operations import started
-from queen.server.routes.views import (
-    DETAIL,
-    LIST,
-    figures,
-    group_summary,
-    lease_info,
+from queen.server.http.call import Call, Route, adding
+from queen.server.http.cursors import (
+    LARGEST,
+    Int,
+    Level,
+    cursor_after,
+    cursor_to,
+    limit_of,
+    place_of,
 )
+from queen.server.routes.operations import begin
+from queen.server.routes.views import DETAIL, LIST, figures, group_summary, lease_info, of_row
 from queen.store.connection.database import Record, is_enough
 from queen.wire.options import QueueOptions, RateLimit
 from queen.wire.resources import (
@@ -38,18 +40,13 @@ _MOST_SCANNED: Final = 2_000
 """Partitions that are read for one page with a filter."""
 _MOST_COUNTED: Final = 250
 """Partitions that a dry run of a purge counts, at 0.1 to 0.2 ms each."""
-_ORDERS: Final = {
-    "name": "name",
-    "-name": "name_down",
-    "createdAt": "age",
-    "-createdAt": "age_down",
+_ORDERS: Final[dict[str, tuple[str, str | int | None]]] = {
+    "name": ("name", ""),
+    "-name": ("name_down", None),
+    "createdAt": ("age", 0),
+    "-createdAt": ("age_down", 2**63 - 1),
 }
-_STARTS: Final[dict[str, str | int | None]] = {
-    "name": "",
-    "-name": None,
-    "createdAt": 0,
-    "-createdAt": 2**63 - 1,
-}
+"""The order of the statement, and the start of the list."""
 _SAMPLED: Final = {
     "-pending": "pending",
     "-oldestAgeSeconds": "oldest_age_seconds",
@@ -68,14 +65,24 @@ _SHOWN: Final = (
 )
 _HISTORY_MINUTES: Final = 30
 
+_MISSING: Final = (errors.QueueNotFound,)
 
+ROUTES: Final[list[Route]] = []
+route: Final = adding(Route, ROUTES)
+
+
+@route(
+    "GET /api/v1/resources/queues",
+    "List queues",
+    Permission.BROWSE,
+    {200: Queues},
+    is_shared=True,
+    query=QueuesQuery,
+)
 async def list_queues(call: Call) -> Answer:
     """List queues with their counts."""
     query = call.query(QueuesQuery)
-    limit = limit_of(call, query)
-    rows, cursor = await (_by_sample if query.sort in _SAMPLED else _by_name_or_age)(
-        call, query, limit
-    )
+    rows, cursor = await _page(call, query, limit_of(call, query.limit))
     ids = [row["id"] for row in rows]
     found = await read_figures(call, ids)
     histories: dict[int, list[int | None]] = {}
@@ -91,40 +98,29 @@ async def list_queues(call: Call) -> Answer:
     )
 
 
-async def _by_name_or_age(
-    call: Call, query: QueuesQuery, limit: int
-) -> tuple[list[Record], str | None]:
+async def _page(call: Call, query: QueuesQuery, limit: int) -> tuple[list[Record], str | None]:
+    """Return a page in the requested order, and the cursor of the next one."""
+    queues = call.state.engine.store.queues
+    wanted: dict[str, Any] = {
+        "namespace": query.namespace,
+        "task": query.task,
+        "search": query.search,
+        "limit": limit,
+        "patterns": call.caller.patterns,
+    }
+    if (figure := _SAMPLED.get(query.sort)) is not None:
+        place = place_of(query.cursor, tuple[float, Int], (LARGEST, 0))
+        rows = await queues.page_by_sample(figure, place, **wanted)
+        return rows, cursor_after(rows, limit, "figure", "id")
+    order, start = _ORDERS[query.sort]
     is_by_name = query.sort.endswith("name")
     (after,) = place_of(
         query.cursor,
         tuple[Text | None] if is_by_name else tuple[Int],  # pyright: ignore[reportArgumentType]
-        (_STARTS[query.sort],),
+        (start,),
     )
-    rows = await call.state.engine.store.queues.page(
-        _ORDERS[query.sort],
-        after,
-        namespace=query.namespace,
-        task=query.task,
-        search=query.search,
-        limit=limit,
-        patterns=call.caller.patterns,
-    )
-    is_last = len(rows) < limit
-    return rows, None if is_last else cursor_to(rows[-1]["name" if is_by_name else "id"])
-
-
-async def _by_sample(call: Call, query: QueuesQuery, limit: int) -> tuple[list[Record], str | None]:
-    rows = await call.state.engine.store.queues.page_by_sample(
-        _SAMPLED[query.sort],
-        place_of(query.cursor, tuple[float, Int], (LARGEST, 0)),
-        namespace=query.namespace,
-        task=query.task,
-        search=query.search,
-        limit=limit,
-        patterns=call.caller.patterns,
-    )
-    is_last = len(rows) < limit
-    return rows, None if is_last else cursor_to(rows[-1]["figure"], rows[-1]["id"])
+    rows = await queues.page(order, after, **wanted)
+    return rows, cursor_after(rows, limit, "name" if is_by_name else "id")
 
 
 async def read_figures(call: Call, ids: list[int], most: int = LIST) -> list[Record]:
@@ -142,9 +138,17 @@ def summary(row: Record) -> dict[str, Any]:
     }
 
 
+@route(
+    "GET /api/v1/resources/queues/{queue}",
+    "Show a queue",
+    Permission.BROWSE,
+    {200: QueueDetail},
+    is_shared=True,
+    problems=_MISSING,
+)
 async def show(call: Call) -> Answer:
     """Return a queue with its options, version, counts and groups."""
-    row = await _find(call, Permission.BROWSE)
+    row = await find_queue(call, Permission.BROWSE)
     store = call.state.engine.store
     (found,) = await read_figures(call, [row["id"]], DETAIL)
     limit = call.state.settings.api_max_limit
@@ -160,11 +164,19 @@ async def show(call: Call) -> Answer:
     )
 
 
+@route(
+    "GET /api/v1/resources/queues/{queue}/partitions",
+    "List partitions",
+    Permission.BROWSE,
+    {200: Partitions},
+    query=PartitionsQuery,
+    problems=_MISSING,
+)
 async def list_partitions(call: Call) -> Answer:
     """List partitions by name."""
     query = call.query(PartitionsQuery)
-    row = await _find(call, Permission.BROWSE)
-    limit = limit_of(call, query)
+    row = await find_queue(call, Permission.BROWSE)
+    limit = limit_of(call, query.limit)
     after = place_of(query.cursor, tuple[Text, Level], ("", -1))
     found: list[PartitionInfo] = []
     scanned = 0
@@ -197,25 +209,36 @@ def _partition(call: Call, row: Record) -> PartitionInfo:
     pending = row["pending"] if row["groups"] else end - first
     lease = lease_info(row)
     is_ready = row["is_ready"] or (not row["groups"] and end > first)
-    return PartitionInfo(
+    return of_row(
+        PartitionInfo,
+        row,
         id=partition_ref(call.state.engine.store.shard, row["id"]),
-        name=row["name"],
-        priority=row["priority"],
-        level=row["level"],
         state="leased" if lease else "ready" if is_ready else "idle",
         first_offset=first,
-        next_offset=end,
-        last_pushed_at=row["last_pushed_at"],
         pending=pending,
         lease=lease,
     )
 
 
+@route(
+    "POST /api/v1/resources/queues/{queue}/pause",
+    "Pause a queue",
+    Permission.CONFIGURE,
+    {200: Paused},
+    problems=_MISSING,
+)
 async def pause(call: Call) -> Answer:
     """Pause deliveries. Pushes continue."""
     return await _set_paused(call, is_paused=True)
 
 
+@route(
+    "POST /api/v1/resources/queues/{queue}/resume",
+    "Resume a queue",
+    Permission.CONFIGURE,
+    {200: Paused},
+    problems=_MISSING,
+)
 async def resume(call: Call) -> Answer:
     """Resume deliveries."""
     return await _set_paused(call, is_paused=False)
@@ -224,7 +247,7 @@ async def resume(call: Call) -> Answer:
 async def _set_paused(call: Call, *, is_paused: bool) -> Answer:
     engine = call.state.engine
     for _ in range(5):
-        row = await _find(call, Permission.CONFIGURE)
+        row = await find_queue(call, Permission.CONFIGURE)
         try:
             # With the version, so that a queue that was deleted in between is not created again.
             await engine.queues.configure(
@@ -236,10 +259,18 @@ async def _set_paused(call: Call, *, is_paused: bool) -> Answer:
     raise errors.Overloaded("the queue's configuration keeps changing. Try again.")
 
 
+@route(
+    "POST /api/v1/resources/queues/{queue}/purge",
+    "Purge a queue",
+    Permission.DESTROY,
+    {200: Counted, 202: OperationStarted},
+    body=PurgeRequest,
+    problems=(*_MISSING, errors.PartitionNotFound),
+)
 async def purge(call: Call) -> Answer:
     """Delete messages, in steps."""
     request = await call.body(PurgeRequest)
-    row = await _find(call, Permission.DESTROY)
+    row = await find_queue(call, Permission.DESTROY)
     store = call.state.engine.store
     if request.partition is not None and not await store.browse.lanes(row["id"], request.partition):
         raise errors.PartitionNotFound(f"queue {row['name']} has no partition {request.partition}")
@@ -256,107 +287,40 @@ async def purge(call: Call) -> Answer:
             most=_MOST_COUNTED,
         )
         return Answer(Counted(count=count, complete=is_complete))
-    return started(
-        await call.state.operations.begin(
-            "purge",
-            queue=row["name"],
-            arguments={
-                "queue": row["name"],
-                "partition": request.partition,
-                "scope": request.scope,
-                "before": before and before.isoformat(),
-            },
-            by=call.caller.name,
-        )
-    )
+    arguments = {
+        "queue": row["name"],
+        "partition": request.partition,
+        "scope": request.scope,
+        "before": before and before.isoformat(),
+    }
+    return await begin(call, "purge", row["name"], arguments)
 
 
+@route(
+    "DELETE /api/v1/resources/queues/{queue}",
+    "Delete a queue",
+    Permission.DESTROY,
+    {202: OperationStarted},
+    problems=_MISSING,
+)
 async def delete(call: Call) -> Answer:
     """Delete a queue immediately, and its rows in steps. Dead letters stay."""
     queue = call.parameters["queue"]
     await call.require_queues(Permission.DESTROY, {queue})
     await call.state.engine.queues.delete(queue)
-    return started(
-        await call.state.operations.begin("delete", queue=queue, arguments={}, by=call.caller.name)
-    )
+    return await begin(call, "delete", queue, {})
 
 
-async def _find(call: Call, permission: Permission) -> Record:
+async def find_queue(call: Call, permission: Permission) -> Record:
+    """Return the queue in the path, if the caller has the permission for it."""
     queue = call.parameters["queue"]
     await call.require_queues(permission, {queue})
     return await call.state.engine.queues.one(queue)
 
 
-_QUEUES: Final = f"{API}/resources/queues"
-_QUEUE: Final = f"{_QUEUES}/{{queue}}"
-_MISSING: Final = (errors.QueueNotFound,)
-
-ROUTES: Final = (
-    Route(
-        method="GET",
-        path=_QUEUES,
-        handler=list_queues,
-        summary="List queues",
-        permission=Permission.BROWSE,
-        is_shared=True,
-        query=QueuesQuery,
-        answers={200: Queues},
-    ),
-    Route(
-        method="GET",
-        path=_QUEUE,
-        handler=show,
-        summary="Show a queue",
-        permission=Permission.BROWSE,
-        is_shared=True,
-        answers={200: QueueDetail},
-        problems=_MISSING,
-    ),
-    Route(
-        method="GET",
-        path=f"{_QUEUE}/partitions",
-        handler=list_partitions,
-        summary="List partitions",
-        permission=Permission.BROWSE,
-        query=PartitionsQuery,
-        answers={200: Partitions},
-        problems=_MISSING,
-    ),
-    Route(
-        method="POST",
-        path=f"{_QUEUE}/pause",
-        handler=pause,
-        summary="Pause a queue",
-        permission=Permission.CONFIGURE,
-        answers={200: Paused},
-        problems=_MISSING,
-    ),
-    Route(
-        method="POST",
-        path=f"{_QUEUE}/resume",
-        handler=resume,
-        summary="Resume a queue",
-        permission=Permission.CONFIGURE,
-        answers={200: Paused},
-        problems=_MISSING,
-    ),
-    Route(
-        method="POST",
-        path=f"{_QUEUE}/purge",
-        handler=purge,
-        summary="Purge a queue",
-        permission=Permission.DESTROY,
-        body=PurgeRequest,
-        answers={200: Counted, 202: OperationStarted},
-        problems=(*_MISSING, errors.PartitionNotFound),
-    ),
-    Route(
-        method="DELETE",
-        path=_QUEUE,
-        handler=delete,
-        summary="Delete a queue",
-        permission=Permission.DESTROY,
-        answers={202: OperationStarted},
-        problems=_MISSING,
-    ),
-)
+async def find_group(call: Call, queue: Record, name: str) -> int:
+    """Return the id that the group has in this queue; raises GroupNotFound."""
+    group_id = await call.state.engine.store.groups.named(queue["id"], name)
+    if group_id is None:
+        raise errors.GroupNotFound(f"queue {queue['name']} has no group {name}")
+    return group_id
