@@ -6,8 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from queen import errors
-from queen.engine.runtime import tasks
+from queen import errors, tasks
 from queen.engine.runtime.batcher import Batcher
 from queen.store.audit import Audit, Entry
 from queen.wire.access import AuditRecord

@@ -7,7 +7,7 @@ import random
 from abc import ABC, abstractmethod
 from typing import Final
 
-from queen import errors
+from queen import errors, tasks
 
 _LOG: Final = logging.getLogger("queen.engine")
 _RETRY_SECONDS: Final = (0.1, 1.0)
@@ -41,10 +41,7 @@ class PeriodicTask(ABC):
         self._task = asyncio.create_task(self._run_until_closed())
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await tasks.stop(self._task)
 
     def wake(self) -> None:
         """Start the next run now, or when the current one ends."""

@@ -16,7 +16,7 @@ from queen.jobs.options import Backoff, delay_of
 from queen.jobs.processor import Processor, Settings
 from queen.jobs.registry import Registry
 from queen.jobs.worker.executor import Executor
-from queen.jobs.worker.failures import describe_error, report_of
+from queen.jobs.worker.failure_reports import describe_error, report_of
 from queen.jobs.worker.leases import LeasedJob, LeaseKeeper
 from queen.jobs.worker.settle import AckBatcher, is_fault_of_job
 from queen.jobs.worker.stats import UNKNOWN, WorkerCounters, WorkerStats

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from queen import errors
-from queen.engine.runtime import tasks
+from queen import errors, tasks
 from queen.server import logs
 from queen.telemetry import Event
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from queen.engine.runtime import tasks
+from queen import tasks
 from queen.server import logs
 from queen.server.auth.api_keys import Keys
 from queen.server.auth.permissions import Caller

@@ -12,9 +12,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from queen import errors, telemetry
+from queen import errors, tasks, telemetry
 from queen.engine.engine import Engine
-from queen.engine.runtime import tasks
 from queen.meters import Snapshot
 from queen.server import logs
 from queen.server.auth.origins import Origins

@@ -3,10 +3,9 @@
 import asyncio
 import contextlib
 
-from queen import errors
+from queen import errors, tasks
 from queen.engine.engine import Engine
 from queen.engine.metrics.sampler import Sampler
-from queen.engine.runtime import tasks
 from queen.meters import Snapshot
 from queen.server import logs
 from queen.server.metrics.host import HostMetrics

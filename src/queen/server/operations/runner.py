@@ -5,8 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from queen import errors
-from queen.engine.runtime import tasks
+from queen import errors, tasks
 from queen.store.connection.database import Record
 from queen.store.store import Store
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import asyncpg
 
-from queen import errors, sql, telemetry
+from queen import errors, sql, tasks, telemetry
 from queen.meters import Histogram, Snapshot
 from queen.store.connection.options import Connecting
 from queen.store.connection.primary import OF_SOCKETS, STANDBY, Connection as RawConnection, Hosts
@@ -140,11 +140,7 @@ class Database:
 
     async def close(self) -> None:
         """Close all connections. Waits for running calls, for a limited time."""
-        for task in (self._probe, self._growth):
-            if task is not None:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+        await tasks.stop(self._probe, self._growth)
         try:
             await asyncio.wait_for(self._pool.close(), 10)
         except TimeoutError:

@@ -1,7 +1,6 @@
 """Notifications between processes about queues with work, on a dedicated connection."""
 
 import asyncio
-import contextlib
 import logging
 import random
 from collections.abc import Callable, Iterable
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import asyncpg
 import msgspec
 
-from queen import sql
+from queen import sql, tasks
 from queen.store.connection.primary import OF_SOCKETS, Hosts
 
 _LOG: Final = logging.getLogger("queen.store")
@@ -115,10 +114,7 @@ class Notifications:
         self._task = asyncio.create_task(self._keep())
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await tasks.stop(self._task)
 
     def tell(
         self,
