@@ -35,7 +35,7 @@ def find_queue(connection: Connection, name: str) -> dict[str, Any]:
     """Return the queue's row. Raises QueueNotFound."""
     for row in call(connection, "pipeline_queue", name):
         return row
-    raise errors.QueueNotFound(f"there is no queue {name}")
+    raise errors.QueueNotFound(f"queue {name} does not exist")
 
 
 def horizon(connection: Connection) -> int:
