@@ -83,19 +83,26 @@ class Route(msgspec.Struct, frozen=True):
         msgspec.structs.force_setattr(self, "path", path)
 
 
-def adding(
-    make: Callable[Concatenate[Handler, P], Route], routes: list[Route]
-) -> Callable[P, Callable[[Handler], Handler]]:
-    """Return a decorator that adds a route to the handler: ``@route("GET /livez", …)``."""
+def _route_lists(
+    make: Callable[Concatenate[Handler, P], Route],
+) -> Callable[[], tuple[list[Route], Callable[P, Callable[[Handler], Handler]]]]:
+    def new_routes() -> tuple[list[Route], Callable[P, Callable[[Handler], Handler]]]:
+        """Return an empty list of routes, and the decorator that adds a handler to it."""
+        routes: list[Route] = []
 
-    def describe(*args: P.args, **options: P.kwargs) -> Callable[[Handler], Handler]:
-        def add(handler: Handler) -> Handler:
-            routes.append(make(handler, *args, **options))
-            return handler
+        def route(*args: P.args, **options: P.kwargs) -> Callable[[Handler], Handler]:
+            def add(handler: Handler) -> Handler:
+                routes.append(make(handler, *args, **options))
+                return handler
 
-        return add
+            return add
 
-    return describe
+        return routes, route
+
+    return new_routes
+
+
+new_routes: Final = _route_lists(Route)
 
 
 class _Nothing(Request, frozen=True, kw_only=True):

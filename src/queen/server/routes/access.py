@@ -9,7 +9,7 @@ from queen import errors
 from queen.server.auth.api_keys import is_id, new_key, token_of
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import limit_of
 from queen.wire.access import (
     AuditEntry,
@@ -48,8 +48,7 @@ class AuditQuery(Request, frozen=True, kw_only=True):
     cursor: str | None = None
 
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 # Without a permission, because every caller may see itself.

@@ -11,7 +11,7 @@ from queen.engine.metrics.ranges import Range
 from queen.engine.metrics.series import COUNTED, METRICS, SAMPLED, TIMED, Analytics
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.store.connection.database import Record
 from queen.wire.analytics import (
@@ -42,8 +42,7 @@ _WIRE: Final[Mapping[str, str]] = {
 _OF_QUEUE_ALONE: Final = ("pushed", "duplicates", "depth")
 _FLOW: Final = ("pushed", "popped", "acked", "nacked", "dead_lettered", "duplicates")
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 def _analytics(call: Call) -> Analytics:

@@ -1,17 +1,14 @@
 """The file buffer: show, flush, retry."""
 
-from typing import Final
-
 from queen import errors
 from queen.engine.buffer.file_buffer import FileBuffer
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.routes.views import buffer_info, without_counts
 from queen.wire.resources import Buffer, BufferRetried, BufferRetryQuery
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

@@ -13,7 +13,7 @@ from queen.engine.inspect.browse import MOST_READ, extra_of
 from queen.engine.sources.step_messages import without_token
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import Int, cursor_to, limit_of, place_of
 from queen.server.operations.kinds import count_letters, redrive_letters
 from queen.server.routes.operations import begin
@@ -44,8 +44,7 @@ _AT_ONCE: Final = 500
 """Largest number of listed ids that a redrive or purge handles before it responds."""
 _LAST: Final = 2**63 - 1
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

@@ -7,7 +7,7 @@ from queen import errors
 from queen.codec.ids import partition_ref
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import Int, Priority, cursor_after, limit_of, place_of
 from queen.server.routes.queues.queues import find_group, find_queue
 from queen.server.routes.views import of_row
@@ -16,8 +16,7 @@ from queen.wire.resources import Deliveries, DeliveriesQuery, DeliveryInfo, Deli
 
 _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

@@ -6,7 +6,7 @@ from queen import errors
 from queen.codec.ids import partition_ref
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import LARGEST, Int, Level, cursor_to, limit_of, place_of
 from queen.server.routes.queues.queues import find_group, find_queue
 from queen.server.routes.views import DETAIL, LIST, group_summary, lease_info, of_row
@@ -31,8 +31,7 @@ _SAMPLED: Final = {"-lag": "lag", "-lagSeconds": "lag_seconds"}
 
 _MISSING: Final = (errors.QueueNotFound, errors.GroupNotFound)
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

@@ -2,12 +2,12 @@
 
 import time
 from importlib.metadata import version
-from typing import Final, Literal
+from typing import Literal
 
 from queen import errors
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.wire.messages import Wire
 
 
@@ -39,8 +39,7 @@ class Health(Wire, frozen=True, kw_only=True, omit_defaults=True):
     uptime_seconds: float | None = None
 
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route("GET /livez", "Check liveness", None, {200: Alive}, is_public=True, is_probe=True)

@@ -10,7 +10,7 @@ from queen.engine.metrics.series import Analytics
 from queen.meters import Snapshot, render
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.routes.pipelines import visible_pipelines
 from queen.wire.messages import Request, Wire
 from queen.wire.resources import Text
@@ -51,8 +51,7 @@ class ObjectsQuery(Request, frozen=True, kw_only=True):
     queue: Text | None = None
 
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

@@ -1,11 +1,11 @@
 """The OpenAPI document of this server."""
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -17,8 +17,7 @@ class Document(msgspec.Struct, frozen=True):
     components: dict[str, Any]
 
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

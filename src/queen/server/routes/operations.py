@@ -1,18 +1,17 @@
 """Long-running operations: list, show, cancel."""
 
-from typing import Any, Final
+from typing import Any
 
 from queen import errors
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import Int, cursor_after, limit_of, place_of
 from queen.server.routes.views import operation_info
 from queen.store.connection.database import Record
 from queen.wire.resources import Operations, OperationStarted, PageQuery
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

@@ -1,19 +1,17 @@
 """Spark pipelines: list, show."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from queen import errors
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.server.routes.views import of_row
 from queen.store.connection.database import Record
 from queen.wire.resources import PageQuery, Pipeline, Pipelines, Text
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

@@ -9,7 +9,7 @@ from queen.codec.encryption.keys import is_sealed
 from queen.engine.sources.schedules import Recurring
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.store.connection.database import Record
 from queen.wire.messages import Pushed
@@ -44,8 +44,7 @@ _MAKING: Final = (
 )
 _FINDING: Final = (errors.NotFound, errors.InvalidName)
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

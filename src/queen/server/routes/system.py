@@ -1,13 +1,12 @@
 """Processes, settings, schema, tables, background tasks and maintenance modes."""
 
 import os
-from typing import Final
 
 import msgspec
 
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.server.routes.views import of_row
 from queen.settings import SECRETS
@@ -32,8 +31,7 @@ from queen.wire.resources import (
     Text,
 )
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

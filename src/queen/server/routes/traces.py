@@ -7,7 +7,7 @@ from queen.codec.ids import partition_of
 from queen.codec.names import check_name
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import Int, cursor_after, cursor_to, limit_of, place_of
 from queen.server.routes.views import trace_event
 from queen.store.connection.database import Record
@@ -25,8 +25,7 @@ from queen.wire.resources import (
 _MOST_COUNTED: Final = 10_000
 _MOST_NAMES: Final = 100
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

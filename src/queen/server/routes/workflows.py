@@ -7,7 +7,7 @@ import msgspec
 from queen import errors
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding, trace_of
+from queen.server.http.call import Call, new_routes, trace_of
 from queen.server.http.cursors import Int, cursor_after, limit_of, place_of
 from queen.server.http.waiting import seconds_of, wait_for
 from queen.server.middleware import tracing
@@ -46,8 +46,7 @@ _NAMED: Final = msgspec.json.Decoder(_Named).decode
 _LAST: Final = 2**63 - 1
 _ENDED: Final = ("completed", "failed", "cancelled")
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

@@ -1,6 +1,5 @@
 """The ledger of archives. Its statements are repeatable and retried during outages."""
 
-import contextlib
 import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Self, TypeVar
@@ -97,8 +96,7 @@ class Ledger:
 
     def _hang_up(self) -> None:
         if self._connection is not None:
-            with contextlib.suppress(psycopg.Error):
-                self._connection.close()
+            self._connection.close()
             self._connection = None
 
 

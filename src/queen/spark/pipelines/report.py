@@ -201,8 +201,7 @@ class Report:
 
     def _hang_up(self) -> None:
         if self._connection is not None:
-            with contextlib.suppress(psycopg.Error):
-                self._connection.close()
+            self._connection.close()
             self._connection = None
 
 

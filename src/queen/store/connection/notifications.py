@@ -10,7 +10,7 @@ import asyncpg
 import msgspec
 
 from queen import sql, tasks
-from queen.store.connection.primary import OF_SOCKETS, Hosts
+from queen.store.connection.primary import CONNECTION_ERRORS, OF_SOCKETS, Hosts
 
 _LOG: Final = logging.getLogger("queen.store")
 _CHANNEL: Final = "queen"
@@ -24,13 +24,6 @@ _MODES: Final = "modes"
 _SCHEDULES: Final = "schedules"
 _WORKFLOWS: Final = "workflows"
 _ALIVE: Final = "?"
-_LOST: Final = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-)
 
 if TYPE_CHECKING:
     AnyConnection = (
@@ -156,7 +149,7 @@ class Notifications:
                 )
                 pause = 0.1
                 await self._listen(connection)
-            except _LOST:
+            except CONNECTION_ERRORS:
                 pass
             except Exception:
                 _LOG.exception("the connection for notifications ended; reconnecting")

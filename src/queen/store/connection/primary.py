@@ -19,7 +19,7 @@ else:
 
 CONNECT_SECONDS: Final = 10.0
 STANDBY: Final = "this server is a standby or read-only; name the primary"
-_FAILED: Final = (
+CONNECTION_ERRORS: Final = (
     OSError,
     TimeoutError,
     asyncpg.PostgresError,
@@ -104,7 +104,7 @@ class Hosts:
                 )
             except asyncpg.TargetServerAttributeNotMatched:
                 failures.append((self._dsns[index], ConnectionError(STANDBY)))
-            except _FAILED as error:
+            except CONNECTION_ERRORS as error:
                 failures.append((self._dsns[index], error))
             else:
                 self._first = index

@@ -13,7 +13,7 @@ from queen.engine.inspect import message as stored
 from queen.engine.push.producers import Producer, digest_of
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.http.waiting import seconds_of, wait_for
 from queen.server.routes.jobs.view import STATUS, info, opened
 from queen.server.routes.messaging.push import REFUSED_ITEM, with_trace
@@ -41,8 +41,7 @@ _ENCODE: Final = msgspec.json.Encoder().encode
 
 _MISSING: Final = (errors.QueueNotFound, errors.MessageNotFound)
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

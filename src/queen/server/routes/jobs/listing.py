@@ -14,7 +14,7 @@ from queen.engine.settle.results import Outcome
 from queen.server.auth.permissions import Permission
 from queen.server.http import cursors
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import Int, cursor_to, limit_of
 from queen.server.routes.jobs.view import STATUS, info, opened
 from queen.store.connection.database import is_enough
@@ -29,8 +29,7 @@ _SEARCHED: Final[dict[str, Any]] = {
 }
 """The message status to search for, by job status."""
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

@@ -8,7 +8,7 @@ from queen.codec.names import QUEUE_MODE
 from queen.engine.metrics.series import MAX_QUEUES, Analytics
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import cursor_after, place_of
 from queen.server.operations.kinds import count_letters
 from queen.server.routes.operations import begin
@@ -29,8 +29,7 @@ from queen.wire.resources import OperationStarted, Text
 
 _PAST: Final = timedelta(hours=1)
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

@@ -16,7 +16,7 @@ from queen.engine.inspect.payload_filter import Where
 from queen.server.auth.permissions import Permission
 from queen.server.http import cursors
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Handler, Route, adding
+from queen.server.http.call import Call, Handler, new_routes
 from queen.server.http.cursors import Int, cursor_to, limit_of
 from queen.server.routes.messages.lookup import (
     Target,
@@ -44,8 +44,7 @@ from queen.wire.resources import (
 _MOST_TRACES: Final = 1_000
 _MISSING: Final = (errors.MessageNotFound, errors.AmbiguousMessage)
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 def both(

@@ -7,7 +7,7 @@ from queen import errors
 from queen.server.auth.permissions import Permission
 from queen.server.http import message_json
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.middleware import tracing
 from queen.wire.messages import (
     Acknowledged,
@@ -29,8 +29,7 @@ REFUSED_ACK: Final = (
     errors.TooManyItems,
 )
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

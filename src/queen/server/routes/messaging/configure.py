@@ -1,7 +1,5 @@
 """Create a queue, or change its options."""
 
-from typing import Final
-
 import msgspec
 
 from queen import errors
@@ -9,12 +7,11 @@ from queen.codec.names import check_queue_name
 from queen.codec.schemas import PayloadSchema
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.store.connection.database import Record
 from queen.wire.options import Configured, ConfigureRequest, QueueOptions
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

@@ -1,11 +1,9 @@
 """Extend, acknowledge or release a lease."""
 
-from typing import Final
-
 from queen import errors
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.middleware import tracing
 from queen.server.routes.messaging.ack import refusal_of
 from queen.wire.messages import (
@@ -17,8 +15,7 @@ from queen.wire.messages import (
     Released,
 )
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

@@ -9,7 +9,7 @@ from queen.engine.push.producers import digest_of
 from queen.server.auth.permissions import Permission
 from queen.server.http import message_json
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding, trace_of
+from queen.server.http.call import Call, new_routes, trace_of
 from queen.server.middleware import tracing
 from queen.settings import Settings
 from queen.wire.messages import Pushed, PushItem, PushRequest, PushResponse
@@ -26,8 +26,7 @@ REFUSED_ITEM: Final = (
     errors.SequenceStale,
 )
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

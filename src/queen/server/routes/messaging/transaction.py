@@ -1,14 +1,13 @@
 """Transactions: acks, pushes and workflow steps, applied together or not at all."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from queen import errors
 from queen.engine.push.batches import PushResult
 from queen.engine.push.producers import digest_of
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.routes.messaging.ack import REFUSED_ACK, require_leases
 from queen.server.routes.messaging.push import REFUSED_ITEM, with_trace
 from queen.wire.messages import (
@@ -21,8 +20,7 @@ from queen.wire.messages import (
     TransactionResponse,
 )
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

@@ -4,7 +4,7 @@ from typing import Final
 
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.server.routes.queues.queues import read_figures, summary
 from queen.server.routes.views import total, worst_of
@@ -23,8 +23,7 @@ _MOST_QUEUES: Final = 1_000
 """Largest number of queues whose counts an overview adds up."""
 _MOST_NAMES: Final = 100_000
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(

@@ -7,7 +7,7 @@ from queen import errors
 from queen.codec.ids import partition_ref
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Route, adding
+from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import (
     LARGEST,
     Int,
@@ -67,8 +67,7 @@ _HISTORY_MINUTES: Final = 30
 
 _MISSING: Final = (errors.QueueNotFound,)
 
-ROUTES: Final[list[Route]] = []
-route: Final = adding(Route, ROUTES)
+ROUTES, route = new_routes()
 
 
 @route(
