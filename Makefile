@@ -25,7 +25,7 @@ NPM = cd dashboard && PATH="$(NODE)/bin:$$PATH" node $(NODE)/lib/node_modules/np
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal \
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
-.PHONY: setup packages check check-dashboard check-lock check-prose dashboard test test-again test-attacks test-browser test-browser-scale test-fast test-model test-faults test-nightly test-spark-short test-spark \
+.PHONY: setup packages check check-code check-dashboard check-lock check-prose dashboard test test-attacks test-browser test-browser-scale test-fast test-model test-faults test-nightly test-spark-short test-spark \
 	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema surface reference sync-types lock \
 	format
 
@@ -36,11 +36,13 @@ packages:
 
 $(STAMP): $(LOCK) pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --require-hashes --requirement $(LOCK)
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	sed -n '/^uv==/,/[^\\]$$/p' $(LOCK) >.venv/uv.lock
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement .venv/uv.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement $(LOCK)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	touch $@
 
-$(NODE_STAMP): dashboard/package-lock.json dashboard/package.json Makefile
+$(NODE_STAMP): dashboard/package-lock.json dashboard/package.json Makefile | $(STAMP)
 	$(NPM) ci --ignore-scripts --no-audit --no-fund
 	touch $@
 
@@ -51,7 +53,9 @@ $(BIN)/vale: tools/vale/go.mod tools/vale/go.sum | $(STAMP)
 	rm -rf .venv/go
 	touch $@
 
-check: check-lock check-dashboard check-prose
+check: check-code check-dashboard check-prose check-lock
+
+check-code:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
@@ -76,15 +80,11 @@ check-lock:
 	diff -u $(LOCK) .venv/$(LOCK)
 
 # Check the wording of pages, error messages, help texts and dashboard strings: .vale/styles/Queen.
-check-prose:
+check-prose: $(BIN)/vale
 	PYTHONPATH=src $(BIN)/python -m tools.check_prose README.md CONTRIBUTING.md CHANGELOG.md docs
 
 test:
 	$(PYTEST) $(BOUNDED) --cache-clear -n $(WORKERS) --dist worksteal --ignore=tests/spark --ignore=tests/browser
-
-# Of a whole run in which no more than six failed.
-test-again:
-	$(BIN)/python -m tests.again
 
 # Chromium on the built dashboard; looks of all pages are left in screenshots/.
 test-browser: dashboard
