@@ -6,6 +6,9 @@ WORKERS ?= 4
 SPARK_WORKERS ?= 2
 BROWSER_WORKERS ?= 2
 
+# Without bytecode files, each of the thousand processes of a test run compiles all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 LOCK := requirements.lock
 STAMP := .venv/.installed
