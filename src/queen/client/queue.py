@@ -244,7 +244,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     def start(
         self, handler: "Callable[[Any], object]", *, signal: Signal | None = None
     ) -> Consumption:
-        """Consume in the background. You can await the returned handle, or stop it."""
+        """Start consuming in the background. Use the returned handle to wait for it or stop it."""
         return self.queen.consumers.start(self._handler(handler), signal)
 
     def handler(self, function: H) -> H:

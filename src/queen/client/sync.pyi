@@ -153,7 +153,7 @@ class SyncQueue(Generic[T]):
     def start(
         self, handler: Callable[[Any], object], *, signal: Event | None = None
     ) -> SyncConsumption:
-        """Consume in the background. You can the returned handle, or stop it."""
+        """Start consuming in the background. Use the returned handle to wait for it or stop it."""
     def handler(self, function: H) -> H:
         """Register a function that `queen.run` consumes with; returns it unchanged."""
     def receive(self) -> AbstractContextManager[SyncMessage[T]]:

@@ -182,7 +182,7 @@ class Buffer:
         return self._pushes[bisect_right(self._pushes, number, key=lambda push: push.last)]
 
     def _take(self) -> list[PushItem]:
-        """The next batch, no larger than one request may be."""
+        """Remove and return the next batch, within the size limits of one request."""
         waiting = self._waiting
         if len(waiting) <= _BATCH_ITEMS and self._bytes <= _BATCH_BYTES:
             everything = list(waiting)
