@@ -226,7 +226,7 @@ async def dead_letters(
     rows = await engine.store.dead_letters.of_queue(
         found.id, after=after, group=consumer_group, limit=limit
     )
-    return await engine.seals.open_rows(rows)
+    return await engine.sealer.open_rows(rows)
 
 
 async def extend(engine: Engine, lease_id: str, *, seconds: float | None = None) -> datetime:

@@ -10,7 +10,7 @@ async def _search(engine: Engine, start: tuple[int, ...]) -> browse.Page:
     queue_id = (await engine.queues.one("orders"))["id"]
     return await browse.browse(
         engine.store,
-        engine.seals,
+        engine.sealer,
         browse.Filter(queue_id=queue_id, contains="first"),
         start=browse.Cursor(*start),
         limit=10,

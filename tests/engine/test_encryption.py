@@ -278,7 +278,7 @@ async def test_browse_decrypts(engine: Engine) -> None:
     queue_id = (await engine.queues.one("orders"))["id"]
     page = await browse.browse(
         engine.store,
-        engine.seals,
+        engine.sealer,
         browse.Filter(queue_id=queue_id, contains="canary"),
         start=browse.FROM_THE_TOP,
         limit=10,
@@ -402,7 +402,7 @@ async def _rewrap(engine: Engine) -> int:
     after: int | None = 0
     total = 0
     while after is not None:
-        after, count = await rewrap(engine.store, engine.seals.keyring, after)
+        after, count = await rewrap(engine.store, engine.sealer.keyring, after)
         total += count
     return total
 
@@ -426,7 +426,7 @@ async def test_a_rotation_under_load_loses_no_message(dsn: str, engine: Engine) 
         await asyncio.gather(*work)
         sent = 80
         assert await _rewrap(rotated) == 0
-        new, old = await status(rotated.store, rotated.seals.keyring)
+        new, old = await status(rotated.store, rotated.sealer.keyring)
         assert (new.id, new.is_first, new.queues) == ("k2", True, 5)
         assert (old.id, old.is_first, old.data_keys) == ("default", False, 0)
     await engine.close()

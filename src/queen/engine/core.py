@@ -20,19 +20,19 @@ class Core(NamedTuple):
     catalogue: Catalogue
     segments: SegmentCache
     counters: Counters
-    seals: Sealer
+    sealer: Sealer
 
     @classmethod
     def of(cls, store: Store, settings: Settings) -> Self:
         signals = Signals(store, settings)
         catalogue = Catalogue(store, settings)
         segments = SegmentCache(settings.segment_cache_bytes)
-        seals = Sealer(store, settings, catalogue)
+        sealer = Sealer(store, settings, catalogue)
         # The caches subscribe first, because other subscribers read them.
         signals.on_queues_changed.subscribe(catalogue.forget_options)
         signals.on_caches_stale.subscribe(catalogue.forget_options)
         signals.on_caches_stale.subscribe(segments.clear)
         signals.on_server_replaced.subscribe(catalogue.forget)
-        signals.on_server_replaced.subscribe(seals.forget)
+        signals.on_server_replaced.subscribe(sealer.forget)
         counters = Counters(settings.metrics_max_queues)
-        return cls(store, settings, signals, catalogue, segments, counters, seals)
+        return cls(store, settings, signals, catalogue, segments, counters, sealer)

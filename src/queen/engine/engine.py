@@ -63,7 +63,7 @@ class Engine:
         self.core = core = Core.of(store, settings)
         self.store, self.settings, self.buffer = store, settings, buffer
         self.signals, self.counters = core.signals, core.counters
-        self.catalogue, self.cache, self.seals = core.catalogue, core.segments, core.seals
+        self.catalogue, self.cache, self.sealer = core.catalogue, core.segments, core.sealer
         self.owners = QueueLookup(store, settings)
         self.results = Results(core, self.owners)
         self.endings = MessageWaiters(core, self.results)

@@ -62,7 +62,7 @@ class Transactions:
         self._store = core.store
         self._settings = core.settings
         self._catalogue = core.catalogue
-        self._seals = core.seals
+        self._sealer = core.sealer
         self._pushes = pushes
         self._acknowledgments = acknowledgments
         self._workflows = workflows
@@ -95,7 +95,7 @@ class Transactions:
             raise errors.BadRequest("a message is acknowledged twice")
         if steps:
             try:
-                await step_messages.require_acks(self._store, self._seals, steps, settlements)
+                await step_messages.require_acks(self._store, self._sealer, steps, settlements)
             except errors.BadRequest:
                 if (first := await self._pushes.repeat(producer, items)) is None:
                     raise

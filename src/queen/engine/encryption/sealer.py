@@ -165,10 +165,10 @@ class Sealer:
         return opened
 
 
-async def reveal_rows(seals: Sealer | None, rows: Sequence[Record]) -> list[dict[str, Any]]:
-    """Decrypt rows. Without ``seals``, mask encrypted rows: no payload, no headers."""
-    if seals is not None:
-        return await seals.open_rows(rows)
+async def reveal_rows(sealer: Sealer | None, rows: Sequence[Record]) -> list[dict[str, Any]]:
+    """Decrypt rows. Without ``sealer``, mask encrypted rows: no payload, no headers."""
+    if sealer is not None:
+        return await sealer.open_rows(rows)
     masked = [dict(row) | _PLAIN for row in rows]
     for row in masked:
         if is_sealed(row["payload"]):

@@ -104,12 +104,12 @@ class ReadAhead:
     """
     Reads segments for a search ahead, up to a limit in bytes.
 
-    Without ``seals``, encrypted segments stay encrypted.
+    Without ``sealer``, encrypted segments stay encrypted.
     """
 
-    def __init__(self, store: Store, seals: Sealer | None) -> None:
+    def __init__(self, store: Store, sealer: Sealer | None) -> None:
         self._store = store
-        self._seals = seals
+        self._sealer = sealer
         self._read: dict[tuple[int, int], Body] = {}
         self._asked: set[tuple[int, int]] = set()
 
@@ -129,8 +129,8 @@ class ReadAhead:
                 if row["body"] is not None:
                     place = (row["partition_id"], row["base_offset"])
                     opened = stored = segment_of(row)
-                    if self._seals is not None:
-                        opened = await self._seals.open_segment(place[0], stored)
+                    if self._sealer is not None:
+                        opened = await self._sealer.open_segment(place[0], stored)
                     self._read[place] = Body(stored, opened)
         return self._read.get(key)
 
@@ -148,7 +148,7 @@ def segment_of(row: Record) -> Segment:
 
 async def browse(
     store: Store,
-    seals: Sealer | None,
+    sealer: Sealer | None,
     wanted: Filter,
     *,
     start: Cursor,
@@ -159,11 +159,11 @@ async def browse(
     """
     The newest matches among at most ``most`` messages, within a time limit.
 
-    Without ``seals``, encrypted messages are masked. Then a search in their payloads is rejected,
+    Without ``sealer``, encrypted messages are masked. Then a search in their payloads is rejected,
     because a match would reveal their contents. Raises Masked.
     """
     page = Page(found=[])
-    bodies = ReadAhead(store, seals)
+    bodies = ReadAhead(store, sealer)
     written = wanted.spellings()
     size_bytes = 0
     async for heads in _heads(store, wanted, start):

@@ -28,8 +28,8 @@ class Stored(NamedTuple):
     is_revealed: bool = False
 
 
-async def read(store: Store, seals: Sealer | None, place: Place) -> Stored | None:
-    """The message at a position, masked without ``seals``. None if it does not exist any more."""
+async def read(store: Store, sealer: Sealer | None, place: Place) -> Stored | None:
+    """The message at a position, masked without ``sealer``. None if it does not exist any more."""
     partition = await store.browse.partition(place.partition_id)
     if partition is None:
         return None
@@ -38,11 +38,11 @@ async def read(store: Store, seals: Sealer | None, place: Place) -> Stored | Non
         row = await store.browse.scheduled_one(place.scheduled_id or 0)
         if row is None:
             return None
-        (opened,) = await reveal_rows(seals, [row])
+        (opened,) = await reveal_rows(sealer, [row])
         return of_row(name, level, opened, due_at=row["due_at"])
     head = await store.browse.segment_at(place.partition_id, place.offset)
     if head is not None:
-        body = await ReadAhead(store, seals).of(head, ())
+        body = await ReadAhead(store, sealer).of(head, ())
         found = body and found_at(head, place.offset, body, "completed")
         if found:
             return of_found(name, level, found)
@@ -50,7 +50,7 @@ async def read(store: Store, seals: Sealer | None, place: Place) -> Stored | Non
         [place.partition_id], [place.offset], [place.offset + 1]
     )
     copies = await store.dead_letters.with_ids([each["id"] for each in letters[:1]])
-    for letter in await reveal_rows(seals, copies):
+    for letter in await reveal_rows(sealer, copies):
         return of_row(name, level, letter, created_at=letter["created_at"])
     return None
 

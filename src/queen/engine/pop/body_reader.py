@@ -31,7 +31,7 @@ class BodyReader:
     def __init__(self, core: Core) -> None:
         self._store = core.store
         self._cache = core.segments
-        self._seals = core.seals
+        self._sealer = core.sealer
 
     async def deliveries(
         self, target: Target, claimed: Sequence[rows.Record], count: int
@@ -96,7 +96,7 @@ class BodyReader:
             return Copy(row["payload"], row["extras"])
         try:
             return Copy(
-                *await self._seals.open_one(row["partition_id"], row["payload"], row["extras"])
+                *await self._sealer.open_one(row["partition_id"], row["payload"], row["extras"])
             )
         except errors.EncryptionUnavailable as error:
             return error
@@ -138,7 +138,7 @@ class BodyReader:
             )
             try:
                 stored.check()
-                opened = await self._seals.open_segment(place[0], stored, queue_id=places[place])
+                opened = await self._sealer.open_segment(place[0], stored, queue_id=places[place])
             except errors.EncryptionUnavailable as error:
                 read[place] = error
             except errors.MessagesDamaged as error:

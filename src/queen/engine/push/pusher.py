@@ -37,7 +37,7 @@ class Pusher:
         self._store = core.store
         self._settings = settings = core.settings
         self._catalogue = core.catalogue
-        self._seals = core.seals
+        self._sealer = core.sealer
         self._writer = Writer(core)
         self._backlogs = QueueSizes(core.store, settings)
         self.flushed = Histogram()
@@ -100,7 +100,7 @@ class Pusher:
             return None
         if first.priority and queue.is_ordered:
             return None
-        if queue.is_encrypted and not self._seals.keyring:
+        if queue.is_encrypted and not self._sealer.keyring:
             return None
         return self._items.plain(items, lane, queue, is_json)
 
@@ -187,7 +187,7 @@ class Pusher:
         _, refused = await self._items.sort(items, queues)
         for index, item in enumerate(items):
             queue = queues.get(item.queue)
-            if queue is not None and queue.is_encrypted and not self._seals.keyring:
+            if queue is not None and queue.is_encrypted and not self._sealer.keyring:
                 # With a master key the whole buffer is encrypted. Without one, this item must not
                 # be on disk.
                 error = errors.EncryptionUnavailable(
@@ -227,7 +227,7 @@ class Pusher:
     ) -> list[PartitionBatch]:
         """Leave out items of encrypted queues without a key: plain text must not be stored."""
         try:
-            await self._seals.check(queue.id)
+            await self._sealer.check(queue.id)
         except errors.EncryptionUnavailable as error:
             items = [each for p in parts if p.lane[0] == queue.name for each in p.all_items]
             refused.update(dict.fromkeys(items, refusal(error)))

@@ -57,7 +57,7 @@ class Writer:
                     for queue, _, _ in lost
                 }
                 units = leave_out(units, missing)
-            data_keys, problems = await core.seals.keys(_counts(units))
+            data_keys, problems = await core.sealer.keys(_counts(units))
             if problems:
                 units = leave_out(units, problems)
             layout = SegmentLayout(units, lanes, core.settings, data_keys, core.store.shard)

@@ -18,7 +18,7 @@ class DeadLetters:
         self._store = core.store
         self._catalogue = core.catalogue
         self._counters = core.counters
-        self._seals = core.seals
+        self._sealer = core.sealer
         self._signals = core.signals
 
     async def redrive(self, ids: Sequence[int]) -> list[int]:
@@ -58,7 +58,7 @@ class DeadLetters:
         lane = (await self._catalogue.lanes([name], creates_queues=False)).get(name)
         if lane is None:
             raise errors.QueueNotFound(f"queue {queue} does not exist")
-        data_keys, problems = await self._seals.keys({queue: len(ids)})
+        data_keys, problems = await self._sealer.keys({queue: len(ids)})
         for problem in problems.values():
             raise problem
         sealed = payloads, extras

@@ -65,7 +65,7 @@ class Results:
         self._settings = core.settings
         self._catalogue = core.catalogue
         self._owners = owners
-        self._seals = core.seals
+        self._sealer = core.sealer
         self._signals = core.signals
 
     # Results of acks.
@@ -118,7 +118,7 @@ class Results:
         name = (await self._owners.of_partitions([partition_id])).get(partition_id)
         if name is None:
             return payloads  # Its deliveries were deleted with it, so the ack will be rejected.
-        keys, problems = await self._seals.keys({name: len(payloads)})
+        keys, problems = await self._sealer.keys({name: len(payloads)})
         for problem in problems.values():
             raise problem
         for key in keys.values():
@@ -165,7 +165,7 @@ class Results:
     async def reveal(self, outcome: Outcome) -> Outcome:
         """The outcome with decrypted result and progress. Raises EncryptionUnavailable."""
         opened = [
-            each and (await self._seals.open_one(outcome.partition_id, each, None))[0]
+            each and (await self._sealer.open_one(outcome.partition_id, each, None))[0]
             for each in (outcome.result, outcome.progress)
         ]
         return outcome._replace(result=opened[0], progress=opened[1])

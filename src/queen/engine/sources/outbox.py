@@ -128,7 +128,7 @@ class OutboxMover(OutboxTask):
         self._store = core.store
         self._settings = settings = core.settings
         self._pushes = pushes
-        self._seals = core.seals
+        self._sealer = core.sealer
         core.signals.on_outbox_filled.subscribe(self.wake)
         core.signals.on_database_returned.subscribe(self.wake)
         most = min(_LIMIT, settings.max_items)
@@ -187,7 +187,7 @@ class OutboxMover(OutboxTask):
             except msgspec.MsgspecError as error:
                 reasons[row["id"]] = str(error)
         # Without their key they stay in the outbox until it is back.
-        _, locked = await self._seals.keys({item.queue: 0 for item in items})
+        _, locked = await self._sealer.keys({item.queue: 0 for item in items})
         ids = [id_ for id_, item in zip(ids, items, strict=True) if item.queue not in locked]
         items = [item for item in items if item.queue not in locked]
         if not items and not reasons:

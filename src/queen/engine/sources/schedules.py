@@ -62,7 +62,7 @@ class Schedules(PeriodicTask):
         self._settings = core.settings
         self._catalogue = core.catalogue
         self._pushes = pushes
-        self._seals = core.seals
+        self._sealer = core.sealer
         self._signals = core.signals
         core.signals.on_schedules_changed.subscribe(self.wake)
         self._holder = random.getrandbits(62)
@@ -149,7 +149,7 @@ class Schedules(PeriodicTask):
 
     async def message(self, row: Record) -> Recurring:
         """The message of a schedule. Raises EncryptionUnavailable."""
-        opened, _ = await self._seals.open_one(0, row["message"], None)
+        opened, _ = await self._sealer.open_one(0, row["message"], None)
         return _DECODE(opened)
 
     async def run(self) -> float:
@@ -169,7 +169,7 @@ class Schedules(PeriodicTask):
         return (await self._store.database.fetch("now"))[0]["now"]
 
     async def _sealed(self, queue: str, message: bytes) -> bytes:
-        keys, problems = await self._seals.keys({queue: 1})
+        keys, problems = await self._sealer.keys({queue: 1})
         for problem in problems.values():
             raise problem
         for key in keys.values():

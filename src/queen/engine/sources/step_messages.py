@@ -29,12 +29,12 @@ _DECODE: Final = msgspec.json.Decoder(_StepMessage).decode
 
 
 async def require_acks(
-    store: Store, seals: Sealer, advances: Sequence[Advance], settlements: Sequence[Settlement]
+    store: Store, sealer: Sealer, advances: Sequence[Advance], settlements: Sequence[Settlement]
 ) -> None:
     """Raise BadRequest for the first advance whose message is not among these settlements."""
     rows = await store.workflows.step_messages(settlements, [each.token for each in advances])
     acked = {
-        _key(place) for row in await seals.open_rows(rows) if (place := _place(row["payload"]))
+        _key(place) for row in await sealer.open_rows(rows) if (place := _place(row["payload"]))
     }
     for number, each in enumerate(advances):
         if (each.workflow, each.step, each.part, each.token) not in acked:

@@ -191,7 +191,7 @@ class Call:
             return None
         self.caller.require(Permission.CONSUME)
         self.audit(revealed=[])
-        return self.state.engine.seals
+        return self.state.engine.sealer
 
     def revealed(self, id_: str) -> None:
         """Add a revealed message to the audit record."""

@@ -109,7 +109,7 @@ async def redrive_letters(
     if destination is None:
         return len(await engine.dead_letters.redrive(ids))
     stored = sorted(await engine.store.dead_letters.with_ids(ids), key=lambda letter: letter["id"])
-    opened = await engine.seals.open_rows(stored)
+    opened = await engine.sealer.open_rows(stored)
     letters = [letter for letter in opened if letter["data_error"] is None]
     if not letters:
         return 0

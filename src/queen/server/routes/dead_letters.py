@@ -65,7 +65,7 @@ async def list_dead_letters(call: Call) -> Answer:
         call.audit(queue=query.queue)
     elif query.reveal:
         raise errors.BadRequest("reveal requires queue, because the audit log records it")
-    seals = call.reveal(query.reveal)
+    sealer = call.reveal(query.reveal)
     limit = limit_of(call, query.limit)
     is_oldest_first = query.sort == "failedAt"
     (after,) = place_of(query.cursor, tuple[Int], (0 if is_oldest_first else _LAST,))
@@ -90,7 +90,7 @@ async def list_dead_letters(call: Call) -> Answer:
         total = counted["messages"] if counted["looked_at"] <= _MOST_COUNTED else None
     return Answer(
         DeadLetters(
-            messages=[_shown(call, row) for row in await reveal_rows(seals, found)],
+            messages=[_shown(call, row) for row in await reveal_rows(sealer, found)],
             next_cursor=cursor,
             total=total,
         )

@@ -85,9 +85,9 @@ async def show(call: Call) -> Answer:
     """Return one schedule with the contents of its messages."""
     query = call.query(RevealQuery)
     row = await _find(call, Permission.BROWSE)
-    seals = call.reveal(query.reveal)
+    sealer = call.reveal(query.reveal)
     if is_sealed(row["message"]):
-        if seals is None:
+        if sealer is None:
             return Answer(ScheduleDetail(**_shown(row), **_MASKED))
         call.revealed(row["name"])
     return await _detail(call, row)

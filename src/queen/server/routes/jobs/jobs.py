@@ -169,15 +169,15 @@ async def show(call: Call) -> Answer:
     """Return a job; with ``wait``, as soon as it has ended."""
     query = call.query(JobQuery)
     queue, name = await _find(call, Permission.BROWSE)
-    seals = call.reveal(query.reveal)
+    sealer = call.reveal(query.reveal)
     endings = call.state.engine.endings
     seconds = seconds_of(call, query.timeout) if query.wait else 0.0
     outcome = await wait_for(call, endings.wait(queue, name, partition=query.key, seconds=seconds))
     message = None
     if outcome.place is not None:
         engine = call.state.engine
-        message = await stored.read(engine.store, seals, outcome.place)
-    return Answer(await info(call, queue.name, name, outcome, message, seals))
+        message = await stored.read(engine.store, sealer, outcome.place)
+    return Answer(await info(call, queue.name, name, outcome, message, sealer))
 
 
 @route(
@@ -195,7 +195,7 @@ async def cancel(call: Call) -> Answer:
     engine = call.state.engine
     found = await engine.results.find(queue, name, partition=request.key)
     place = found.place  # Read first, because cancelling deletes a scheduled job.
-    message = place and await stored.read(engine.store, engine.seals, place)
+    message = place and await stored.read(engine.store, engine.sealer, place)
     step = opened(message.payload if message else None).workflow
     if step is not None and call.caller.scopes is not None:
         # The producer wrote this, and it may name a step of another tenant.

@@ -47,10 +47,10 @@ async def list_jobs(call: Call) -> Answer:
     query = call.query(JobsQuery)
     await call.require_queues(Permission.BROWSE, {query.queue})
     call.audit(queue=query.queue)
-    seals = call.reveal(query.reveal)
+    sealer = call.reveal(query.reveal)
     queue = await call.state.engine.catalogue.queue(query.queue)
     if query.status == "scheduled":
-        return await _list_scheduled(call, query, queue, seals)
+        return await _list_scheduled(call, query, queue, sealer)
     place = cursors.place_of(query.cursor, tuple[Int, Int, Int, Int], browse.FROM_THE_TOP)
     engine, limit = call.state.engine, limit_of(call, query.limit)
     start: browse.Cursor | None = browse.Cursor(*place)
@@ -59,7 +59,7 @@ async def list_jobs(call: Call) -> Answer:
     while start and len(found) < limit and not is_enough(scanned, browse.MOST_SEARCHED):
         page = await browse.browse(
             engine.store,
-            seals,
+            sealer,
             Filter(
                 queue_id=queue.id,
                 partition=query.key,
@@ -73,7 +73,7 @@ async def list_jobs(call: Call) -> Answer:
         )
         scanned += page.scanned
         start = page.next
-        found += await _infos(call, query, queue, page, seals)
+        found += await _infos(call, query, queue, page, sealer)
     return Answer(
         Jobs(
             jobs=found,
@@ -85,7 +85,7 @@ async def list_jobs(call: Call) -> Answer:
 
 
 async def _infos(
-    call: Call, query: JobsQuery, queue: Queue, page: browse.Page, seals: Sealer | None
+    call: Call, query: JobsQuery, queue: Queue, page: browse.Page, sealer: Sealer | None
 ) -> list[JobInfo]:
     if not page.found:
         return []
@@ -107,12 +107,12 @@ async def _infos(
         if outcome is not None and partition is not None:
             message = of_found(partition["name"], partition["level"], each)
             if _matches(query, outcome, message):
-                infos.append(await info(call, queue.name, id_, outcome, message, seals))
+                infos.append(await info(call, queue.name, id_, outcome, message, sealer))
     return infos
 
 
 async def _list_scheduled(
-    call: Call, query: JobsQuery, queue: Queue, seals: Sealer | None
+    call: Call, query: JobsQuery, queue: Queue, sealer: Sealer | None
 ) -> Answer:
     """List scheduled jobs, the next one first."""
     engine, limit = call.state.engine, limit_of(call, query.limit)
@@ -126,13 +126,13 @@ async def _list_scheduled(
         )
         is_more = len(rows) == limit - len(found)
         scanned += len(rows)
-        for row in await reveal_rows(seals, rows):
+        for row in await reveal_rows(sealer, rows):
             due_at, after = row["due_at"], row["id"]
             outcome = Outcome("scheduled", Place(row["partition_id"], None, row["id"]))
             message = of_row(row["partition"], row["level"], row, due_at=due_at)
             if query.key in (None, row["partition"]) and _matches(query, outcome, message):
                 id_ = message.extra.transaction_id or ""
-                found.append(await info(call, queue.name, id_, outcome, message, seals))
+                found.append(await info(call, queue.name, id_, outcome, message, sealer))
     return Answer(
         Jobs(
             jobs=found,

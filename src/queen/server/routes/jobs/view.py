@@ -31,14 +31,14 @@ async def info(
     id_: str,
     outcome: Outcome,
     message: Stored | None,
-    seals: Sealer | None,
+    sealer: Sealer | None,
 ) -> JobInfo:
-    """Build the response for a job. ``seals`` decrypts payloads, and the access is logged."""
+    """Build the response for a job. ``sealer`` decrypts payloads, and the access is logged."""
     engine = call.state.engine
     shard = engine.store.shard
     envelope = opened(message.payload if message else None)
     status, place = outcome.status, outcome.place
-    is_masked = outcome.is_sealed and seals is None
+    is_masked = outcome.is_sealed and sealer is None
     if is_masked:
         outcome = outcome._replace(result=None, progress=None)
     elif outcome.is_sealed or (message is not None and message.is_revealed):

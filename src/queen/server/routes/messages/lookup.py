@@ -86,7 +86,7 @@ def scheduled_info(
 
 
 async def read(
-    call: Call, target: Target, seals: Sealer | None = None
+    call: Call, target: Target, sealer: Sealer | None = None
 ) -> tuple[MessageInfo, list[GroupState]]:
     """Read a message: from its segment, from the copy of a dead letter, or before it is due."""
     store = call.state.engine.store
@@ -96,7 +96,7 @@ async def read(
         row = await store.browse.scheduled_one(target.scheduled_id or 0)
         if row is None:
             raise missing(call)
-        (opened,) = await reveal_rows(seals, [row])
+        (opened,) = await reveal_rows(sealer, [row])
         return scheduled_info(call, queue, opened, partition["name"], partition["level"]), []
     places = [(partition["id"], offset, offset + 1)]
     pairs = (await pairs_of(store, places, None)).get(partition["id"], [])
@@ -104,13 +104,13 @@ async def read(
     head = await store.browse.segment_at(partition["id"], offset)
     if head is not None:
         status = "completed" if head["is_redacted"] else overall(states)
-        body = await browse.ReadAhead(store, seals).of(head, ())
+        body = await browse.ReadAhead(store, sealer).of(head, ())
         found = body and browse.found_at(head, offset, body, status)
         if found:
             return message_info(call, queue, partition, found), states
     letters = await store.browse.dead_offsets([partition["id"]], [offset], [offset + 1])
     copies = await store.dead_letters.with_ids([each["id"] for each in letters[:1]])
-    for letter in await reveal_rows(seals, copies):
+    for letter in await reveal_rows(sealer, copies):
         copy = Found(
             partition_id=partition["id"],
             offset=offset,

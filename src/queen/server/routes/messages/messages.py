@@ -75,7 +75,7 @@ async def list_messages(call: Call) -> Answer:
     query = call.query(MessagesQuery)
     await call.require_queues(Permission.BROWSE, {query.queue})
     call.audit(queue=query.queue)
-    seals = call.reveal(query.reveal)
+    sealer = call.reveal(query.reveal)
     wanted = Where.parse(query.where) if query.where else None
     engine = call.state.engine
     queue = await engine.queues.one(query.queue)
@@ -83,11 +83,11 @@ async def list_messages(call: Call) -> Answer:
     if query.consumer_group is not None:
         await find_group(call, queue, query.consumer_group)
     if query.status == "scheduled":
-        return await _list_scheduled(call, query, queue_id, wanted, seals)
+        return await _list_scheduled(call, query, queue_id, wanted, sealer)
     start = cursors.place_of(query.cursor, tuple[Int, Int, Int, Int], browse.FROM_THE_TOP)
     page = await browse.browse(
         engine.store,
-        seals,
+        sealer,
         Filter(
             queue_id=queue_id,
             partition=query.partition,
@@ -120,7 +120,7 @@ async def list_messages(call: Call) -> Answer:
 
 
 async def _list_scheduled(
-    call: Call, query: MessagesQuery, queue_id: int, where: Where | None, seals: Sealer | None
+    call: Call, query: MessagesQuery, queue_id: int, where: Where | None, sealer: Sealer | None
 ) -> Answer:
     """List scheduled messages, the next one first. ``from`` and ``to`` filter by due time."""
     store = call.state.engine.store
@@ -131,7 +131,7 @@ async def _list_scheduled(
     is_more = True
     while is_more and len(found) < limit and not is_enough(scanned, browse.MOST_SEARCHED):
         rows = await reveal_rows(
-            seals, await store.browse.scheduled(queue_id, due_at=due_at, after=after, limit=limit)
+            sealer, await store.browse.scheduled(queue_id, due_at=due_at, after=after, limit=limit)
         )
         is_more = len(rows) == limit
         for at, row in enumerate(rows):
