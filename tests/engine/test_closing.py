@@ -26,7 +26,9 @@ async def until_disconnected(dsn: str, application: str) -> None:
         await connection.close()
 
 
-@pytest.mark.parametrize("part", ["appender", "schedules", "replays", "endings", "signals"])
+@pytest.mark.parametrize(
+    "part", ["outbox_mover", "schedules", "replayer", "message_waiters", "signals"]
+)
 async def test_a_part_that_fails_to_close_does_not_keep_others_open(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:

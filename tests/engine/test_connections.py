@@ -188,7 +188,7 @@ async def test_another_server_under_the_same_name_is_detected(dsn: str, tmp_path
         async with Gate.open(dsn, tmp_path) as gate, await Engine.open(gate.dsn) as engine:
             await push(engine, "first", 0)
             await push(engine, "orders", 1)
-            assert engine.cache.size_bytes > 0
+            assert engine.segments.size_bytes > 0
             gate.lead_to(other_dsn)
             gate.cut()
 

@@ -31,7 +31,7 @@ async def damage(dsn: str, engine: Engine, partition: str, change: str = "", bas
         )
     finally:
         await connection.close()
-    engine.cache.clear()
+    engine.segments.clear()
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
@@ -77,7 +77,7 @@ async def test_a_segment_that_postgresql_cannot_read_does_not_starve_the_others(
     )
     await connection.execute(f"select heap_force_kill('{toast}', array_agg(ctid)) from {toast}")
     await connection.close()
-    engine.cache.clear()
+    engine.segments.clear()
 
     delivered = await pop(engine, "orders", batch=2, partitions=2)
 

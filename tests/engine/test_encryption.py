@@ -86,11 +86,11 @@ async def test_pushed_messages_are_popped_and_stored_only_encrypted(
 
 async def test_the_cache_returns_payloads_as_pushed(engine: Engine) -> None:
     await push(engine, "orders", CANARY, headers={"a": CANARY})
-    misses = engine.cache.misses
+    misses = engine.segments.misses
     delivery = await pop_one(engine, "orders")
     assert values(delivery) == [CANARY]
     assert next(delivery.messages()).headers == {"a": CANARY}
-    assert engine.cache.misses == misses
+    assert engine.segments.misses == misses
 
 
 async def test_without_a_key_a_push_is_rejected_and_others_are_stored(
@@ -142,7 +142,7 @@ async def test_a_pop_that_cannot_decrypt_does_not_fail_others_of_its_search(
         "update queen.segments set body = set_byte(body, 30, get_byte(body, 30) # 1)"
         " where partition_id = (select id from queen.partitions where name = 'a')",
     )
-    engine.cache.clear()
+    engine.segments.clear()
     answers = await asyncio.gather(
         pop(engine, "orders"), pop(engine, "orders"), return_exceptions=True
     )
@@ -162,7 +162,7 @@ async def test_the_option_applies_to_later_pushes(dsn: str, engine: Engine) -> N
         r["payload"]
         for r in await rows(dsn, 'select payload from queen.messages order by "offset"')
     ] == ["1", None, "3"]
-    engine.cache.clear()
+    engine.segments.clear()
     assert await drain(engine, "orders") == [1, 2, 3]
 
 
@@ -187,7 +187,7 @@ async def test_a_transaction_encrypts_and_decrypts(dsn: str, engine: Engine) -> 
     await engine.transact(
         acknowledgments=[says(delivery, 0, "completed")], items=[item("done", CANARY)]
     )
-    engine.cache.clear()
+    engine.segments.clear()
     assert values(await pop_one(engine, "done")) == [CANARY]
     await assert_sealed(dsn)
 
@@ -318,7 +318,7 @@ async def test_an_outbox_message_without_its_key_waits_and_lets_others_pass(
         assert len(await rows(dsn, "select 1 from queen.outbox")) == 1
         assert not await rows(dsn, "select 1 from queen.outbox where error is not null")
     async with await Engine.open(dsn, settings=KEYED) as keyed:
-        keyed.appender.wake()
+        keyed.outbox_mover.wake()
         assert values(await pop_later(keyed, "orders")) == [1]
 
 
@@ -336,7 +336,7 @@ async def test_moved_ciphertext_does_not_decrypt(
         " from queen.segments o, queen.partitions p, queen.partitions q"
         " where s.partition_id = p.id and p.name = 'b' and o.partition_id = q.id and q.name = 'a'",
     )
-    engine.cache.clear()
+    engine.segments.clear()
     with pytest.raises(errors.EncryptionUnavailable, match="encrypted for another"):
         await pop(engine, queue, partition="b")
 
@@ -353,7 +353,7 @@ async def test_a_partition_that_was_moved_to_another_queue_does_not_decrypt(
         " from queen.segments o, queen.queues q"
         " where s.queue_id = q.id and q.name = 'orders' and o.queue_id <> q.id",
     )
-    engine.cache.clear()
+    engine.segments.clear()
     with pytest.raises(errors.EncryptionUnavailable):
         await pop(engine, "others", batch=2)
 
@@ -365,7 +365,7 @@ async def test_a_data_key_is_used_for_a_day(dsn: str, clock: Clock, engine: Engi
         await push(other, "orders", 2)
         await push(other, "orders", 3)
     assert len(await rows(dsn, "select 1 from queen.data_keys")) == 2
-    engine.cache.clear()
+    engine.segments.clear()
     assert await drain(engine, "orders") == [1, 2, 3]
 
 
@@ -379,7 +379,7 @@ async def test_a_data_key_has_a_maximum_number_of_uses(
     uses = [row["uses"] for row in await rows(dsn, "select uses from queen.data_keys")]
     assert max(uses) <= 4
     assert sum(uses) >= 10
-    engine.cache.clear()
+    engine.segments.clear()
     assert await drain(engine, "orders") == list(range(10))
 
 

@@ -198,8 +198,8 @@ async def test_two_processes_move_each_message_once(
             async with application.transaction():
                 for number in range(start, start + 30):
                     await enqueue(application, number, f"p{number % 7}")
-            engine.appender.wake()
-            other.appender.wake()
+            engine.outbox_mover.wake()
+            other.outbox_mover.wake()
         got = await take(engine, 300)
         await until(lambda: nothing_is_left(application))
     assert sorted(got) == list(range(300))
@@ -354,7 +354,7 @@ async def test_a_process_closes_while_a_message_is_enqueued(dsn: str) -> None:
     """The wake-up and the close happen in one iteration of the event loop."""
     for _ in range(5):
         engine = await Engine.open(dsn)
-        engine.appender.wake()
+        engine.outbox_mover.wake()
         async with asyncio.timeout(10):
             await engine.close()
 
@@ -366,7 +366,7 @@ async def test_an_old_transaction_is_polled_less_and_less_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pauses: list[float] = []
-    until_woken = engine.appender.until_woken
+    until_woken = engine.outbox_mover.until_woken
 
     async def note(seconds: float) -> None:
         if seconds <= 2.0:  # The safety poll waits longer.
@@ -377,7 +377,7 @@ async def test_an_old_transaction_is_polled_less_and_less_often(
     open_ = slow.transaction()
     await open_.start()
     await slow.execute("select pg_current_xact_id()")
-    monkeypatch.setattr(engine.appender, "until_woken", note)
+    monkeypatch.setattr(engine.outbox_mover, "until_woken", note)
     await enqueue(application, 1)
     assert await take(engine, 1) == [1]
 

@@ -55,7 +55,7 @@ async def engine(dsn: str, settings: Settings) -> AsyncIterator[Engine]:
 
 async def drained(engine: Engine) -> None:
     async def is_drained() -> bool:
-        return not engine.outages.is_buffering
+        return not engine.push_fallback.is_buffering
 
     await until(is_drained, seconds=20)
 
@@ -104,7 +104,7 @@ async def test_the_buffer_of_a_killed_process_is_stored_by_the_next(
     await engine.close()
 
     async with await Engine.open(dsn, settings=settings, is_away=True) as engine:
-        assert engine.outages.is_buffering
+        assert engine.push_fallback.is_buffering
         await push(engine, "orders", 3)
         await asyncio.to_thread(own.start)
         await drained(engine)
@@ -254,7 +254,7 @@ async def test_two_engines_with_one_buffer_directory_keep_one_order(
         for n in range(21, 200):
             await push((one, other)[n % 2], "orders", n)
         await drained(one)
-        assert not other.outages.is_buffering
+        assert not other.push_fallback.is_buffering
         assert await drain(one, "orders") == [*range(200)]
         assert one.buffer is not None
         assert one.buffer.folder.files() == []
@@ -264,9 +264,9 @@ async def test_maintenance_buffers_pushes_and_its_end_stores_them(engine: Engine
     await push(engine, "orders", 0)
     engine.hold_pushes(True)
     (answer,) = await push(engine, "orders", 1)
-    assert engine.replays is not None
+    assert engine.replayer is not None
     with pytest.raises(errors.DatabaseUnavailable):
-        await engine.replays.flush()
+        await engine.replayer.flush()
     engine.hold_pushes(False)
     await drained(engine)
 
@@ -351,7 +351,7 @@ async def test_an_encrypted_queue_is_not_buffered_without_a_key(
     (answer,) = await push(engine, "secrets", "canary")
 
     assert (answer.status, answer.code) == ("failed", "encryption_unavailable")
-    assert not engine.outages.is_buffering
+    assert not engine.push_fallback.is_buffering
 
 
 def lose_answer(engine: Engine, monkeypatch: pytest.MonkeyPatch, own: Postgres) -> None:

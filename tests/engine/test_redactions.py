@@ -7,7 +7,7 @@ from tests.engine.helpers import drain, push
 async def cached(engine: Engine, partition: str, base: int = 0) -> bool:
     lane = engine.catalogue.lane(("orders", partition, 0))
     assert lane is not None
-    return (lane.partition_id, base) in engine.cache._segments  # pyright: ignore[reportPrivateUsage]
+    return (lane.partition_id, base) in engine.segments._segments  # pyright: ignore[reportPrivateUsage]
 
 
 async def place(engine: Engine, partition: str) -> int:
@@ -26,9 +26,9 @@ async def test_a_redaction_keeps_other_segments_in_the_cache(engine: Engine) -> 
     assert not await cached(engine, "a")
     assert await cached(engine, "a", 3)
     assert await cached(engine, "b")
-    misses = engine.cache.misses
+    misses = engine.segments.misses
     assert sorted(await drain(engine, "orders")) == [0, 2, 3, 4, 5]
-    assert engine.cache.misses - misses == 2  # The two halves of the split segment.
+    assert engine.segments.misses - misses == 2  # The two halves of the split segment.
 
 
 async def test_another_process_drops_only_the_redacted_segment(dsn: str, engine: Engine) -> None:
@@ -47,11 +47,11 @@ async def test_another_process_drops_only_the_redacted_segment(dsn: str, engine:
 async def test_the_cache_size_reflects_dropped_segments(engine: Engine) -> None:
     await push(engine, "orders", "x" * 1000, partition="a")
     await push(engine, "orders", "y", partition="b")
-    small = engine.cache.size_bytes
+    small = engine.segments.size_bytes
 
-    engine.cache.drop(await place(engine, "a"), 7)
-    assert engine.cache.size_bytes == small
-    engine.cache.drop(await place(engine, "a"), 0)
-    assert 0 < engine.cache.size_bytes < small - 1000
-    engine.cache.clear()
-    assert engine.cache.size_bytes == 0
+    engine.segments.drop(await place(engine, "a"), 7)
+    assert engine.segments.size_bytes == small
+    engine.segments.drop(await place(engine, "a"), 0)
+    assert 0 < engine.segments.size_bytes < small - 1000
+    engine.segments.clear()
+    assert engine.segments.size_bytes == 0

@@ -32,12 +32,14 @@ async def wait_for(
     queue = await engine.catalogue.queue("jobs")
     before = len(waiting)
     waiting += [
-        asyncio.create_task(engine.endings.wait(queue, name, partition=partition, seconds=50.0))
+        asyncio.create_task(
+            engine.message_waiters.wait(queue, name, partition=partition, seconds=50.0)
+        )
         for name in names
     ]
 
     async def are_waiting() -> bool:
-        return len(engine.endings._waiting) == before + len(names)  # pyright: ignore[reportPrivateUsage]
+        return len(engine.message_waiters._waiting) == before + len(names)  # pyright: ignore[reportPrivateUsage]
 
     await until(are_waiting, seconds=20)
 
@@ -57,7 +59,7 @@ async def test_a_check_of_many_scheduled_messages_takes_two_statements(
         yield
 
     engine.store.database.span = note
-    await engine.endings.look(list(engine.endings._waiting))  # pyright: ignore[reportPrivateUsage]
+    await engine.message_waiters.look(list(engine.message_waiters._waiting))  # pyright: ignore[reportPrivateUsage]
 
     assert [each for each in sent if each.startswith("find_")] == ["find_places"]
 

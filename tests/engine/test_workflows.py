@@ -282,7 +282,7 @@ async def test_a_signal_without_a_matching_step_is_rejected(engine: Engine, work
 async def test_waiters_for_the_end_are_woken(patient: Engine, dsn: str) -> None:
     await patient.queues.configure("work", {"ordered": False})
     id_ = await start(patient, FLOW.wait_for("go"))
-    waiting = asyncio.create_task(patient.workflows.endings.wait(id_, 30))
+    waiting = asyncio.create_task(patient.workflows.waiters.wait(id_, 30))
 
     async def sleeps() -> bool:
         return patient.store.database.statements > 0 and not waiting.done()

@@ -63,24 +63,24 @@ class Engine:
         self.core = core = Core.of(store, settings)
         self.store, self.settings, self.buffer = store, settings, buffer
         self.signals, self.counters = core.signals, core.counters
-        self.catalogue, self.cache, self.sealer = core.catalogue, core.segments, core.sealer
-        self.owners = QueueLookup(store, settings)
-        self.results = Results(core, self.owners)
-        self.endings = MessageWaiters(core, self.results)
+        self.catalogue, self.segments, self.sealer = core.catalogue, core.segments, core.sealer
+        self.queue_lookup = QueueLookup(store, settings)
+        self.results = Results(core, self.queue_lookup)
+        self.message_waiters = MessageWaiters(core, self.results)
         self.workflows = Workflows(core, self.results)
-        self.queues = Queues(core, self.owners)
+        self.queues = Queues(core, self.queue_lookup)
         self.dead_letters = DeadLetters(core)
         self._pops = Popper(core)
         self._safety_poll = SafetyPoll(core, self._pops)
         self._acks = Settler(core)
         self._pushes = Pusher(core)
-        self.appender = OutboxMover(core, self._pushes)
+        self.outbox_mover = OutboxMover(core, self._pushes)
         self.schedules = Schedules(core, self._pushes)
         acknowledgments = self._acknowledgments = Acknowledger(core, self._acks, self.results)
         self._transactions = Transactions(core, self._pushes, acknowledgments, self.workflows)
         doubts = RetryWindow(store, settings)
-        self.outages = PushFallback(self._pushes, buffer, doubts)
-        self.replays = Replayer(core, buffer, self._pushes, doubts) if buffer else None
+        self.push_fallback = PushFallback(self._pushes, buffer, doubts)
+        self.replayer = Replayer(core, buffer, self._pushes, doubts) if buffer else None
 
     @classmethod
     async def open(
@@ -145,17 +145,17 @@ class Engine:
 
     async def stop_waiting(self) -> None:
         """Finish waiting pops and accept no more. Call this before `close`."""
-        self.workflows.endings.release()
+        self.workflows.waiters.release()
         try:
-            await self.endings.close()
+            await self.message_waiters.close()
         finally:
             await self._pops.close()
 
     @property
     def _tasks(self) -> list[PeriodicTask]:
         """The background tasks, closed in reverse order."""
-        tasks = [self._safety_poll, self.workflows.endings, self.endings, self.schedules]
-        return [*tasks, self.appender, *([self.replays] if self.replays else [])]
+        tasks = [self._safety_poll, self.workflows.waiters, self.message_waiters, self.schedules]
+        return [*tasks, self.outbox_mover, *([self.replayer] if self.replayer else [])]
 
     async def __aenter__(self) -> Self:
         return self
@@ -195,11 +195,11 @@ class Engine:
         for kind, part in (("push", self._pushes), ("pop", self._pops), ("ack", self._acks)):
             snapshot.add_histogram(telemetry.FLUSH_SECONDS, part.flush_seconds, kind)
             snapshot.add_histogram(telemetry.FLUSH_MESSAGES, part.flushed, kind)
-        snapshot.add(telemetry.CACHE_BYTES, self.cache.size_bytes)
-        snapshot.add(telemetry.CACHE_HITS, self.cache.hits)
-        snapshot.add(telemetry.CACHE_MISSES, self.cache.misses)
+        snapshot.add(telemetry.CACHE_BYTES, self.segments.size_bytes)
+        snapshot.add(telemetry.CACHE_HITS, self.segments.hits)
+        snapshot.add(telemetry.CACHE_MISSES, self.segments.misses)
         self.store.database.fill(snapshot)
-        self.outages.fill(snapshot)
+        self.push_fallback.fill(snapshot)
         return snapshot
 
     async def push(
@@ -226,7 +226,7 @@ class Engine:
             producer = self._producer(producer_id, sequence, scope)
             if producer is not None:
                 producer = producer._replace(digest=digest or digest_of(items))
-        return await self.outages.push(items, producer=producer, is_json=is_json)
+        return await self.push_fallback.push(items, producer=producer, is_json=is_json)
 
     async def pop(self, request: PopRequest) -> list[Delivery]:
         """Claim messages, and wait for them if requested."""
@@ -304,21 +304,21 @@ class Engine:
 
     async def redact(self, partition_id: int, offset: int, *, by: str) -> None:
         """Erase the payload and headers of a message in the database and in the cache."""
-        await redact(self.store, self.cache, partition_id, offset, by=by)
+        await redact(self.store, self.segments, partition_id, offset, by=by)
         self.signals.modes_changed()
 
     async def forget_redacted(self, after: int) -> None:
         """Remove messages from the cache that other processes redacted after this redaction."""
-        await forget_redacted(self.store, self.cache, after)
+        await forget_redacted(self.store, self.segments, after)
 
     def hold_pushes(self, is_held: bool) -> None:
         """Start or end push maintenance, in which pushes stay on disk."""
-        if is_held == self.outages.is_held:
+        if is_held == self.push_fallback.is_held:
             return
-        self.outages.is_held = is_held
-        if self.replays is not None:
-            self.replays.is_held = is_held
-            self.replays.wake()
+        self.push_fallback.is_held = is_held
+        if self.replayer is not None:
+            self.replayer.is_held = is_held
+            self.replayer.wake()
 
     def send_home(self) -> None:
         """Finish waiting pops without messages. Their clients can pop again."""

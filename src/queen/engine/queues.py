@@ -16,12 +16,12 @@ _STEP: Final = 1_000
 class Queues:
     """Configure, seek and delete."""
 
-    def __init__(self, core: Core, owners: QueueLookup) -> None:
+    def __init__(self, core: Core, queue_lookup: QueueLookup) -> None:
         self._store = core.store
         self._settings = core.settings
         self._catalogue = core.catalogue
         self._signals = core.signals
-        self._owners = owners
+        self._queue_lookup = queue_lookup
 
     async def configure(
         self,
@@ -102,7 +102,7 @@ class Queues:
         """Delete a queue. Its name is free immediately, and `erase_step` removes its rows."""
         # Its waiters now wait for the next queue of that name.
         self._signals.queue_changed(await self._store.queues.delete(queue))
-        self._owners.forget(queue)
+        self._queue_lookup.forget(queue)
 
     async def delete_group(self, queue: str, consumer_group: str | None) -> None:
         """Delete a group. Its name is free immediately, and `erase_step` removes its rows."""

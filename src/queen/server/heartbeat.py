@@ -58,7 +58,7 @@ class Heartbeat(PeriodicTask):
 
     def require_push(self) -> None:
         """Raise DatabaseUnavailable while pushes are buffered, because transactions never are."""
-        if self.is_push_off or self._engine.outages.is_buffering:
+        if self.is_push_off or self._engine.push_fallback.is_buffering:
             raise errors.DatabaseUnavailable(
                 "push maintenance is on" if self.is_push_off else "earlier pushes are still on disk"
             )

@@ -17,7 +17,7 @@ _ENCODE: Final = msgspec.json.Encoder().encode
 
 
 async def redact(
-    store: Store, cache: SegmentCache, partition_id: int, offset: int, *, by: str
+    store: Store, segments: SegmentCache, partition_id: int, offset: int, *, by: str
 ) -> None:
     """Erase payload and headers. The transactionId and traceId stay."""
     for _ in range(_ATTEMPTS):
@@ -31,18 +31,18 @@ async def redact(
                 continue
             cut = (base, *_cut(segment_of(rows[0]), offset - base))
         if await store.browse.redact(partition_id, offset, *cut, by):
-            cache.drop(partition_id, offset)
+            segments.drop(partition_id, offset)
             return
     raise errors.Overloaded("the segment changed at every attempt; try again")
 
 
-async def forget_redacted(store: Store, cache: SegmentCache, after: int) -> None:
+async def forget_redacted(store: Store, segments: SegmentCache, after: int) -> None:
     """Drop messages from the cache that other processes redacted after this redaction."""
     rows = await store.browse.redactions(after, _MOST_AT_ONCE)
     if len(rows) == _MOST_AT_ONCE:
-        cache.clear()
+        segments.clear()
     for row in rows:
-        cache.drop(row["partition_id"], row["offset"])
+        segments.drop(row["partition_id"], row["offset"])
 
 
 def _cut(segment: codec.Segment, index: int) -> tuple[object, ...]:

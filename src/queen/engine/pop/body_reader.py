@@ -30,7 +30,7 @@ class BodyReader:
 
     def __init__(self, core: Core) -> None:
         self._store = core.store
-        self._cache = core.segments
+        self._segments = core.segments
         self._sealer = core.sealer
 
     async def deliveries(
@@ -45,7 +45,7 @@ class BodyReader:
         for row in claimed:
             if row["xid"] is not None:
                 place = (row["partition_id"], row["base_offset"])
-                if (cached := self._cache.get(*place, row["xid"])) is not None:
+                if (cached := self._segments.get(*place, row["xid"])) is not None:
                     sources[place] = cached
                 else:
                     missing[place] = row["group_id"]
@@ -150,7 +150,7 @@ class BodyReader:
                 read[place] = _damaged(place, error)
             else:
                 read[place] = opened
-                self._cache.put(*place, opened)
+                self._segments.put(*place, opened)
         return read
 
     async def _rows(

@@ -269,7 +269,7 @@ class SegmentLayout:
         if count:
             yield first, count
 
-    def place(self, stored: Sequence[rows.Record], cache: SegmentCache) -> None:
+    def place(self, stored: Sequence[rows.Record], segments: SegmentCache) -> None:
         """After everything was stored: set the position of each part and cache the segments."""
         push = self.push
         bases: list[int] = [0] * len(push.partition_ids)
@@ -285,7 +285,7 @@ class SegmentLayout:
             kept = segment.Segment(
                 xid=row["xid"], count=push.counts[entry], body=body, ends=ends, extras=extras
             )
-            cache.put(push.partition_ids[entry], base, kept)
+            segments.put(push.partition_ids[entry], base, kept)
         # The segments of a partition are consecutive, so the first base gives the positions of all
         # its parts.
         for entry, starts in self._first_entries:

@@ -60,11 +60,11 @@ class Outcome(NamedTuple):
 class Results:
     """Stores and finds the outcomes of messages."""
 
-    def __init__(self, core: Core, owners: QueueLookup) -> None:
+    def __init__(self, core: Core, queue_lookup: QueueLookup) -> None:
         self._store = core.store
         self._settings = core.settings
         self._catalogue = core.catalogue
-        self._owners = owners
+        self._queue_lookup = queue_lookup
         self._sealer = core.sealer
         self._signals = core.signals
 
@@ -115,7 +115,7 @@ class Results:
             raise errors.PayloadTooLarge(f"it has {len(payload)} bytes; the maximum is {most}")
 
     async def _sealed(self, partition_id: int, payloads: list[bytes]) -> list[bytes]:
-        name = (await self._owners.of_partitions([partition_id])).get(partition_id)
+        name = (await self._queue_lookup.of_partitions([partition_id])).get(partition_id)
         if name is None:
             return payloads  # Its deliveries were deleted with it, so the ack will be rejected.
         keys, problems = await self._sealer.keys({name: len(payloads)})

@@ -34,7 +34,7 @@ class Workflows:
         self._catalogue = core.catalogue
         self._results = results
         self._signals = core.signals
-        self.endings = WorkflowWaiters(core)
+        self.waiters = WorkflowWaiters(core)
 
     async def start(
         self,

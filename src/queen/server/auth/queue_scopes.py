@@ -82,10 +82,10 @@ async def require_partitions(engine: Engine, caller: Caller, ids: Iterable[int])
     if caller.scopes is None:
         return
     wanted = set(ids)
-    owners = await engine.owners.of_partitions(wanted)
-    if len(owners) < len(wanted):
+    queues = await engine.queue_lookup.of_partitions(wanted)
+    if len(queues) < len(wanted):
         raise outside(caller)
-    await require_queues(engine, caller, owners.values())
+    await require_queues(engine, caller, queues.values())
 
 
 async def require_leases(engine: Engine, caller: Caller, lease_ids: Iterable[str]) -> None:
@@ -99,8 +99,8 @@ async def require_leases(engine: Engine, caller: Caller, lease_ids: Iterable[str
         except errors.LeaseLost:
             continue
         wanted.add((lease.delivery_id, lease.token))
-    owners = await engine.owners.of_leases(wanted)
-    await require_queues(engine, caller, owners.values())
+    queues = await engine.queue_lookup.of_leases(wanted)
+    await require_queues(engine, caller, queues.values())
 
 
 async def require_acks(

@@ -35,9 +35,9 @@ async def show(call: Call) -> Answer:
 async def flush(call: Call) -> Answer:
     """Store buffered pushes now, and return the remaining ones."""
     _required(call)
-    replays = call.state.engine.replays
-    assert replays is not None
-    await replays.flush()
+    replayer = call.state.engine.replayer
+    assert replayer is not None
+    await replayer.flush()
     return Answer(buffer_info(call.state.engine, call.state.settings))
 
 

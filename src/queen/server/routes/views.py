@@ -118,7 +118,7 @@ def buffer_info(engine: Engine, settings: Settings) -> Buffer:
     folder = engine.buffer.folder if engine.buffer is not None else None
     return Buffer(
         enabled=folder is not None,
-        buffering=engine.outages.is_buffering,
+        buffering=engine.push_fallback.is_buffering,
         db_healthy=not engine.store.database.is_away,
         messages=folder.messages if folder is not None else 0,
         bytes=folder.state.size_bytes if folder is not None else 0,

@@ -134,7 +134,7 @@ async def show(call: Call) -> Answer:
     engine = call.state.engine
     if query.wait and row["state"] not in _ENDED:
         seconds = seconds_of(call, query.timeout)
-        await wait_for(call, engine.workflows.endings.wait(row["id"], seconds))
+        await wait_for(call, engine.workflows.waiters.wait(row["id"], seconds))
         row = await engine.workflows.one(row["id"])
     rows = await engine.store.workflows.steps(row["id"], has_results=query.results)
     steps = [_step(each) for each in rows]

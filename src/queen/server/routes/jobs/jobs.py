@@ -170,9 +170,9 @@ async def show(call: Call) -> Answer:
     query = call.query(JobQuery)
     queue, name = await _find(call, Permission.BROWSE)
     sealer = call.reveal(query.reveal)
-    endings = call.state.engine.endings
+    waiters = call.state.engine.message_waiters
     seconds = seconds_of(call, query.timeout) if query.wait else 0.0
-    outcome = await wait_for(call, endings.wait(queue, name, partition=query.key, seconds=seconds))
+    outcome = await wait_for(call, waiters.wait(queue, name, partition=query.key, seconds=seconds))
     message = None
     if outcome.place is not None:
         engine = call.state.engine
