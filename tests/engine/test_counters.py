@@ -68,7 +68,7 @@ async def test_an_expired_lease_and_its_consequences_are_counted(
     await push(engine, "orders", 1)
     await pop(engine, "orders")
     await clock.advance(seconds=11)
-    engine._pops.claims.forget_marks()  # pyright: ignore[reportPrivateUsage] - the clock jumped
+    engine._popper.claims.forget_marks()  # pyright: ignore[reportPrivateUsage] - the clock jumped
     await pop(engine, "orders")
 
     assert await counted(engine, telemetry.LAPSED, "orders") == 1
@@ -261,7 +261,7 @@ async def test_counting_takes_less_than_a_microsecond_per_call(engine: Engine) -
     rounds = 2_000
     started_at = time.thread_time()
     for _ in range(rounds):
-        engine._pops._count([delivery], QUEUE_MODE)  # pyright: ignore[reportPrivateUsage]
+        engine._popper._count([delivery], QUEUE_MODE)  # pyright: ignore[reportPrivateUsage]
         engine.counters.count_settled(delivery.group_id, "acked", delivery.lease.claimed_ms, 1_000)
     seconds = (time.thread_time() - started_at) / rounds / 2
 

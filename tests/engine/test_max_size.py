@@ -129,4 +129,4 @@ async def test_the_number_of_cached_counts_is_bounded(dsn: str) -> None:
             await engine.queues.configure(f"q{number}", {"max_size": 5})
             await push(engine, f"q{number}", 1)
 
-        assert len(engine._pushes._backlogs._backlogs) <= 2  # pyright: ignore[reportPrivateUsage]
+        assert len(engine._pusher._backlogs._backlogs) <= 2  # pyright: ignore[reportPrivateUsage]

@@ -468,7 +468,7 @@ async def test_cancelled_pops_leave_no_state(patient: Engine) -> None:
 
     await cancel(tasks)
 
-    waiters = patient._pops.waiters  # pyright: ignore[reportPrivateUsage]
+    waiters = patient._popper.waiters  # pyright: ignore[reportPrivateUsage]
 
     async def are_forgotten() -> bool:
         return not (waiters.missing_queues or waiters.group_ids or waiters.all_units())

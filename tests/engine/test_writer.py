@@ -7,7 +7,7 @@ from tests.engine.helpers import item, push
 
 
 async def test_a_call_that_stores_no_message_is_not_counted(engine: Engine) -> None:
-    pusher = engine._pushes  # pyright: ignore[reportPrivateUsage]
+    pusher = engine._pusher  # pyright: ignore[reportPrivateUsage]
     parts, _ = await pusher.prepare([item("orders", 1)], is_admitted=True)
 
     # Another process has already moved this row of the outbox.

@@ -70,17 +70,17 @@ class Engine:
         self.workflows = Workflows(core, self.results)
         self.queues = Queues(core, self.queue_lookup)
         self.dead_letters = DeadLetters(core)
-        self._pops = Popper(core)
-        self._safety_poll = SafetyPoll(core, self._pops)
-        self._acks = Settler(core)
-        self._pushes = Pusher(core)
-        self.outbox_mover = OutboxMover(core, self._pushes)
-        self.schedules = Schedules(core, self._pushes)
-        acknowledgments = self._acknowledgments = Acknowledger(core, self._acks, self.results)
-        self._transactions = Transactions(core, self._pushes, acknowledgments, self.workflows)
-        doubts = RetryWindow(store, settings)
-        self.push_fallback = PushFallback(self._pushes, buffer, doubts)
-        self.replayer = Replayer(core, buffer, self._pushes, doubts) if buffer else None
+        self._popper = Popper(core)
+        self._safety_poll = SafetyPoll(core, self._popper)
+        self._settler = Settler(core)
+        self._pusher = Pusher(core)
+        self.outbox_mover = OutboxMover(core, self._pusher)
+        self.schedules = Schedules(core, self._pusher)
+        acknowledger = self._acknowledger = Acknowledger(core, self._settler, self.results)
+        self._transactions = Transactions(core, self._pusher, acknowledger, self.workflows)
+        retry_window = RetryWindow(store, settings)
+        self.push_fallback = PushFallback(self._pusher, buffer, retry_window)
+        self.replayer = Replayer(core, buffer, self._pusher, retry_window) if buffer else None
 
     @classmethod
     async def open(
@@ -139,7 +139,7 @@ class Engine:
         async with contextlib.AsyncExitStack() as stack:
             if self.buffer is not None:
                 stack.push_async_callback(self.buffer.close)
-            for part in (self.store, self.signals, self._acks, self._pushes, *self._tasks):
+            for part in (self.store, self.signals, self._settler, self._pusher, *self._tasks):
                 stack.push_async_callback(part.close)
             stack.push_async_callback(self.stop_waiting)
 
@@ -149,7 +149,7 @@ class Engine:
         try:
             await self.message_waiters.close()
         finally:
-            await self._pops.close()
+            await self._popper.close()
 
     @property
     def _tasks(self) -> list[PeriodicTask]:
@@ -166,7 +166,7 @@ class Engine:
     @property
     def waiting(self) -> int:
         """The number of waiting pops."""
-        return self._pops.waiting
+        return self._popper.waiting
 
     async def learn_clock(self) -> None:
         """Measure the offset of the database's clock before it is used for counts."""
@@ -190,9 +190,9 @@ class Engine:
                 self.counters.name(nameless, named)
         snapshot = Snapshot()
         self.counters.fill(snapshot)
-        for pair, count in self._pops.waiters.waiting(self.settings.metrics_max_queues).items():
+        for pair, count in self._popper.waiters.waiting(self.settings.metrics_max_queues).items():
             snapshot.add(telemetry.WAITERS, count, *pair)
-        for kind, part in (("push", self._pushes), ("pop", self._pops), ("ack", self._acks)):
+        for kind, part in (("push", self._pusher), ("pop", self._popper), ("ack", self._settler)):
             snapshot.add_histogram(telemetry.FLUSH_SECONDS, part.flush_seconds, kind)
             snapshot.add_histogram(telemetry.FLUSH_MESSAGES, part.flushed, kind)
         snapshot.add(telemetry.CACHE_BYTES, self.segments.size_bytes)
@@ -230,31 +230,31 @@ class Engine:
 
     async def pop(self, request: PopRequest) -> list[Delivery]:
         """Claim messages, and wait for them if requested."""
-        return await self._pops.pop(request)
+        return await self._popper.pop(request)
 
     async def give_back(self, deliveries: Sequence[Delivery]) -> None:
         """Return deliveries that were not sent to their consumer, without counting an attempt."""
-        await self._pops.give_back(deliveries)
+        await self._popper.give_back(deliveries)
 
     async def ack(self, lease_id: str, offsets: Sequence[int] | None = None) -> int:
         """Acknowledge a delivery, or these offsets of it. Returns how many it settled."""
-        return await self._acks.ack(Lease.parse(lease_id), offsets)
+        return await self._settler.ack(Lease.parse(lease_id), offsets)
 
     async def acknowledge(
         self, acknowledgments: Sequence[Acknowledgment], *, consumer_group: str | None = None
     ) -> list[Acknowledged]:
         """Set the outcome of each message: completed, failed, retry or dlq."""
-        return await self._acknowledgments.acknowledge(acknowledgments, consumer_group)
+        return await self._acknowledger.acknowledge(acknowledgments, consumer_group)
 
     async def extend_many(
         self, lease_ids: Sequence[str], *, seconds: float | None = None
     ) -> list[Extended]:
         """Extend several leases. Returns one result each."""
-        return await self._acks.extend(lease_ids, seconds)
+        return await self._settler.extend(lease_ids, seconds)
 
     async def release(self, lease_id: str) -> None:
         """Return the rest of a delivery immediately, without counting an attempt."""
-        await self._acks.release(Lease.parse(lease_id))
+        await self._settler.release(Lease.parse(lease_id))
 
     async def release_delivery(self, queue_id: int, ref: str) -> None:
         """Release a delivery without its token, for operators. Raises LeaseLost."""
@@ -264,7 +264,7 @@ class Engine:
         token = await self.store.queues.delivery_token(queue_id, int(number)) if is_ours else None
         if token is None:
             raise errors.LeaseLost(f"delivery {ref} of this queue is not leased any more")
-        await self._acks.release(Lease(self.store.shard, int(number), token))
+        await self._settler.release(Lease(self.store.shard, int(number), token))
 
     async def transact(
         self,
@@ -322,7 +322,7 @@ class Engine:
 
     def send_home(self) -> None:
         """Finish waiting pops without messages. Their clients can pop again."""
-        for unit in self._pops.waiters.all_units():
+        for unit in self._popper.waiters.all_units():
             unit.finish([])
 
     def _producer(

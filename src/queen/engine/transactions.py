@@ -53,8 +53,8 @@ class Transactions:
     def __init__(
         self,
         core: Core,
-        pushes: Pusher,
-        acknowledgments: Acknowledger,
+        pusher: Pusher,
+        acknowledger: Acknowledger,
         workflows: Workflows,
     ) -> None:
         self._core = core
@@ -63,8 +63,8 @@ class Transactions:
         self._settings = core.settings
         self._catalogue = core.catalogue
         self._sealer = core.sealer
-        self._pushes = pushes
-        self._acknowledgments = acknowledgments
+        self._pusher = pusher
+        self._acknowledger = acknowledger
         self._workflows = workflows
 
     async def transact(
@@ -87,7 +87,7 @@ class Transactions:
         try:
             settlements = await self._resolve(acknowledgments, consumer_group)
         except (errors.LeaseLost, errors.AlreadySettled, errors.MessageNotFound):
-            if (first := await self._pushes.repeat(producer, items)) is None:
+            if (first := await self._pusher.repeat(producer, items)) is None:
                 raise
             # The first attempt of this request has settled these messages.
             return first
@@ -97,14 +97,14 @@ class Transactions:
             try:
                 await step_messages.require_acks(self._store, self._sealer, steps, settlements)
             except errors.BadRequest:
-                if (first := await self._pushes.repeat(producer, items)) is None:
+                if (first := await self._pusher.repeat(producer, items)) is None:
                     raise
                 return first  # Its messages are not kept any more.
         required = [Lease.parse(lease_id) for lease_id in required_leases]
         leases = [(each.delivery_id, each.token) for each in required]
         parts, refused = await self._prepare(items, producer) if items else ([], {})
         if refused:
-            if (first := await self._pushes.repeat(producer, items)) is not None:
+            if (first := await self._pusher.repeat(producer, items)) is not None:
                 # They are stored. Changes to the queue since then don't matter.
                 return first
             error = first_problem(refused)
@@ -116,7 +116,7 @@ class Transactions:
         if answer is None:
             unit.done.result()  # Raises if the sequence is stale.
             assert producer is not None
-            return await self._pushes.repeated(producer, items)
+            return await self._pusher.repeated(producer, items)
         self._count(answer, [_lease(each) for each in acknowledgments])
         ended: list[int] = [row["ordinal"] for row in answer if row["kind"] == "ended"]
         self._core.signals.workflows_ended([steps[ordinal - 1].workflow for ordinal in ended])
@@ -169,7 +169,7 @@ class Transactions:
         self, items: Sequence[PushItem], producer: Producer | None
     ) -> tuple[list[PartitionBatch], dict[int, Pushed]]:
         try:
-            return await self._pushes.prepare(items, producer=producer)
+            return await self._pusher.prepare(items, producer=producer)
         except errors.InvalidName as error:
             if "failed" not in error.members:
                 # Queue names are checked before items, so the error does not name the item.
@@ -191,7 +191,7 @@ class Transactions:
         settlements: list[rows.Settlement] = []
         if not acknowledgments:
             return settlements
-        for index, meant in enumerate(await self._acknowledgments.resolve(acknowledgments, group)):
+        for index, meant in enumerate(await self._acknowledger.resolve(acknowledgments, group)):
             if isinstance(meant, rows.Settlement):
                 settlements.append(meant)
                 continue

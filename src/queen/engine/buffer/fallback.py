@@ -21,10 +21,12 @@ _REFUSALS: Final = (errors.RequestError, errors.QueueFull, errors.EncryptionUnav
 class PushFallback:
     """Pushes to the database, or to disk while the database is unavailable or in maintenance."""
 
-    def __init__(self, pushes: Pusher, buffer: FileBuffer | None, doubts: RetryWindow) -> None:
-        self._pushes = pushes
+    def __init__(
+        self, pusher: Pusher, buffer: FileBuffer | None, retry_window: RetryWindow
+    ) -> None:
+        self._pusher = pusher
         self._buffer = buffer
-        self._doubts = doubts
+        self._retry_window = retry_window
         self.is_held = False
         """In maintenance, all pushes go to disk."""
 
@@ -47,7 +49,7 @@ class PushFallback:
                 return result
         tried_at = time.time_ns()
         try:
-            return await self._pushes.push(items, producer=producer, is_json=is_json)
+            return await self._pusher.push(items, producer=producer, is_json=is_json)
         except errors.DatabaseUnavailable:
             if self._buffer is None:
                 raise
@@ -56,7 +58,7 @@ class PushFallback:
         except _REFUSALS as error:
             if isinstance(error, errors.SequenceStale | errors.SequenceReused):
                 raise
-            if (first := await self._pushes.repeat(producer, items)) is None:
+            if (first := await self._pusher.repeat(producer, items)) is None:
                 raise
             # It is stored. Changes to its queues since then don't matter.
             return first
@@ -72,8 +74,8 @@ class PushFallback:
         unknown: errors.OutcomeUnknown,
     ) -> PushResult:
         """Buffer a push that may be stored, if the database can recognise it as a duplicate."""
-        known = self._pushes.known_seconds(items)
-        if self._buffer is None or not self._doubts.is_repeatable(producer, known):
+        known = self._pusher.known_seconds(items)
+        if self._buffer is None or not self._retry_window.is_repeatable(producer, known):
             raise unknown
         try:
             result = await self._put_down(items, producer, is_behind=False, tried_at=tried_at)
@@ -94,10 +96,10 @@ class PushFallback:
             raise errors.DatabaseUnavailable(
                 "push maintenance is on, and this server has no file buffer"
             )
-        refused = await self._pushes.admit(items)
+        refused = await self._pusher.admit(items)
         if refused and (producer is not None or tried_at is not None):
             raise all_problems(refused)
-        known = self._pushes.known_seconds(items)
+        known = self._pusher.known_seconds(items)
         kept = [
             BufferedItem.of(item, seconds, str(uuid4()) if producer is None else producer.mint(at))
             for at, (item, seconds) in enumerate(zip(items, known, strict=True))

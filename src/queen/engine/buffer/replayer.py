@@ -55,15 +55,17 @@ class Replayer(PeriodicTask):
     twice, after a lost response or a crash, is stored once.
     """
 
-    def __init__(self, core: Core, buffer: FileBuffer, pushes: Pusher, doubts: RetryWindow) -> None:
+    def __init__(
+        self, core: Core, buffer: FileBuffer, pusher: Pusher, retry_window: RetryWindow
+    ) -> None:
         self._writer = Writer(core)
         self._buffer = buffer
         self._folder = buffer.folder
         self._store = core.store
         self._settings = settings = core.settings
         self._catalogue = core.catalogue
-        self._pushes = pushes
-        self._doubts = doubts
+        self._pusher = pusher
+        self._retry_window = retry_window
         core.signals.on_database_returned.subscribe(self.wake)
         super().__init__(pause_seconds=settings.file_buffer_flush_ms / 1000)
         self._retry_seconds = 0.0
@@ -228,7 +230,7 @@ class Replayer(PeriodicTask):
         """Set aside the messages that may already be stored, and return the record without them."""
         if each.push is None:
             return each
-        judged = await self._doubts.judge(each.push, is_counted=is_counted)
+        judged = await self._retry_window.judge(each.push, is_counted=is_counted)
         if judged.doubtful is None:
             return each._replace(until=judged.until)
         doubtful = encode_push(judged.doubtful, self._buffer.keyring)
@@ -258,7 +260,7 @@ class Replayer(PeriodicTask):
     async def _unit_of(self, each: Replayed, push: BufferedPush) -> PendingPush:
         """The messages of a record that can be stored. The others are set aside."""
         items = [item.item(age_seconds(each.number)) for item in push.items]
-        parts, refused = await self._pushes.prepare(items, is_admitted=True)
+        parts, refused = await self._pusher.prepare(items, is_admitted=True)
         for at, answer in refused.items():
             await self._fail_item(each, push, at, answer)
         producer = push.producer

@@ -8,16 +8,16 @@ from queen.engine.runtime.periodic import PeriodicTask
 class SafetyPoll(PeriodicTask):
     """Checks periodically for all waiting pops together, with one statement per kind of check."""
 
-    def __init__(self, core: Core, pops: Popper) -> None:
+    def __init__(self, core: Core, popper: Popper) -> None:
         self._store = core.store
-        self._pops = pops
+        self._popper = popper
         self._seconds = core.settings.safety_poll_ms / 1000
         self._scopes: object = None
         """The queues of all namespaces at the last check."""
         super().__init__(pause_seconds=self._seconds, retry_seconds=(self._seconds, self._seconds))
 
     async def run(self) -> float:
-        waiters = self._pops.waiters
+        waiters = self._popper.waiters
         if not waiters.is_anybody_here:
             return self._seconds
         if names := waiters.missing_queues:
@@ -29,5 +29,5 @@ class SafetyPoll(PeriodicTask):
                 self._scopes = scopes
                 waiters.wake_open()
         if group_ids := waiters.group_ids:
-            self._pops.claims.search_again(await self._store.groups.ready(group_ids))
+            self._popper.claims.search_again(await self._store.groups.ready(group_ids))
         return self._seconds

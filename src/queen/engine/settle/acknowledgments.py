@@ -32,10 +32,10 @@ _COMPLETED: Final = frozenset(word for word, kind in KINDS.items() if kind == "c
 class Acknowledger:
     """Finds the deliveries, settles them, and returns one result per message."""
 
-    def __init__(self, core: Core, acks: Settler, results: Results) -> None:
+    def __init__(self, core: Core, settler: Settler, results: Results) -> None:
         self._store = core.store
         self._settings = core.settings
-        self._acks = acks
+        self._settler = settler
         self._results = results
 
     async def acknowledge(
@@ -68,7 +68,7 @@ class Acknowledger:
         if any(each.result is not msgspec.UNSET for each in acknowledgments):
             results = await self._results.kept([(partition_id, each) for each in acknowledgments])
             kept = [(at, each) for at, each in zip(offsets, results, strict=True) if each]
-        row = await self._acks.complete(lease, partition_id, offsets, kept)
+        row = await self._settler.complete(lease, partition_id, offsets, kept)
         if row["refused"] is not None:
             settlements = [
                 rows.Settlement(
@@ -83,7 +83,7 @@ class Acknowledger:
                 )
                 for offset in offsets
             ]
-            records = await self._acks.each(row, settlements)
+            records = await self._settler.each(row, settlements)
             return list(map(_answer, acknowledgments, settlements, records))
         if row["code"] is not None:
             error = refusal(row["code"])
@@ -120,7 +120,7 @@ class Acknowledger:
             pair = (settlement.delivery_id, settlement.token)
             by_lease.setdefault(pair, []).append((index, settlement))
         if by_lease:
-            settled = await self._acks.settle(
+            settled = await self._settler.settle(
                 [[settlement for _, settlement in of_lease] for of_lease in by_lease.values()]
             )
             failures = [each for each in settled if isinstance(each, BaseException)]

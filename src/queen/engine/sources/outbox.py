@@ -124,10 +124,10 @@ class OutboxMover(OutboxTask):
     step_seconds = 0.005
     long_step_seconds = 2.0
 
-    def __init__(self, core: Core, pushes: Pusher) -> None:
+    def __init__(self, core: Core, pusher: Pusher) -> None:
         self._store = core.store
         self._settings = settings = core.settings
-        self._pushes = pushes
+        self._pusher = pusher
         self._sealer = core.sealer
         core.signals.on_outbox_filled.subscribe(self.wake)
         core.signals.on_database_returned.subscribe(self.wake)
@@ -192,7 +192,7 @@ class OutboxMover(OutboxTask):
         items = [item for item in items if item.queue not in locked]
         if not items and not reasons:
             return True, 0
-        parts, refused = await self._pushes.prepare(items, is_admitted=True) if items else ([], {})
+        parts, refused = await self._pusher.prepare(items, is_admitted=True) if items else ([], {})
         reasons |= {ids[index]: answer.error or "" for index, answer in refused.items()}
         if reasons:
             await self._set_aside(reasons)
@@ -205,7 +205,7 @@ class OutboxMover(OutboxTask):
 
     async def _append(self, ids: Sequence[int], parts: Sequence[PartitionBatch]) -> bool:
         """Push them and delete them from the outbox. Returns False if some were already deleted."""
-        moved = await self._pushes.store_with(
+        moved = await self._pusher.store_with(
             parts, lambda push: self._store.outbox.append(ids, push), refusal_kind="outbox"
         )
         self.moved += moved or 0

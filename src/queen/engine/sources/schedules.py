@@ -57,11 +57,11 @@ class Schedules(PeriodicTask):
     A schedule moves to its next tick in the transaction that pushes the message of this one.
     """
 
-    def __init__(self, core: Core, pushes: Pusher) -> None:
+    def __init__(self, core: Core, pusher: Pusher) -> None:
         self._store = core.store
         self._settings = core.settings
         self._catalogue = core.catalogue
-        self._pushes = pushes
+        self._pusher = pusher
         self._sealer = core.sealer
         self._signals = core.signals
         core.signals.on_schedules_changed.subscribe(self.wake)
@@ -94,7 +94,7 @@ class Schedules(PeriodicTask):
         known = await self._catalogue.queues([queue])
         if queue not in known and not self._settings.auto_create:
             raise errors.QueueNotFound(f"queue {queue} does not exist")
-        if refused := await self._pushes.admit([_item(name, queue, partition, message, now)]):
+        if refused := await self._pusher.admit([_item(name, queue, partition, message, now)]):
             raise first_problem(refused)
         row = await self._store.schedules.put(
             name,
@@ -206,11 +206,11 @@ class Schedules(PeriodicTask):
                 where = row["name"], row["queue"], row["partition"]
                 items += [_item(*where, message, tick) for tick in found]
             moves.append(Move(row["name"], next_at, found[-1] if found else None, next_))
-        parts, refused = await self._pushes.prepare(items, is_admitted=True) if items else ([], {})
+        parts, refused = await self._pusher.prepare(items, is_admitted=True) if items else ([], {})
         if refused:
             raise first_problem(refused)
         # None: another process was faster, or the schedule was changed. The next search finds out.
-        await self._pushes.store_with(
+        await self._pusher.store_with(
             parts, lambda push: self._store.schedules.fire(moves, push), refusal_kind="schedule"
         )
 
