@@ -351,7 +351,7 @@ async def measure(arguments: argparse.Namespace) -> dict[str, object]:
         "seconds": arguments.seconds,
         "added_fsync_ms": arguments.fsync_ms,
         "push_partitions": PARTITIONS,
-        "lanes": settings.push_lanes,
+        "push_lanes": settings.push_lanes,
         "callers": {"1000": 8, "100": 32, "10": 64, "1": 256},
         "copy_connections": 4,
         "insert_connections": 16,

@@ -500,7 +500,7 @@ async def test_a_lease_with_an_unknown_outcome_hides_no_other(
         return await settle_all(acks)
 
     # One flush per lease.
-    monkeypatch.setattr(engine._settler._lanes, "_max_units", 1)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(engine._settler._batcher, "_max_units", 1)  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(engine.store.messages, "ack", fail)
     said = [says(one, 0, "completed"), says(two, 0, "completed")]
 

@@ -248,7 +248,7 @@ async def test_a_partition_with_an_unknown_outcome_makes_the_whole_request_unkno
         raise Overloaded("a lock took too long")
 
     # One flush per partition.
-    monkeypatch.setattr(engine._pusher._lanes, "_max_units", 1)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(engine._pusher._batcher, "_max_units", 1)  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(engine.store.messages, "push", fail)
 
     with pytest.raises(OutcomeUnknown):

@@ -58,9 +58,9 @@ class AuditLog:
     def __init__(self, store: Audit, *, window_seconds: float = _WINDOW_SECONDS) -> None:
         self._store = store
         self._window_seconds = window_seconds
-        self._lanes = Batcher[_Unit](
+        self._batcher = Batcher[_Unit](
             self._flush,
-            lanes=1,  # More would only wait for the end of the hash chain.
+            max_flushes=1,  # More would only wait for the end of the hash chain.
             max_units=_BATCH_RECORDS,
             max_bytes=_BATCH_BYTES,
             max_queued=_QUEUED_RECORDS,
@@ -73,7 +73,7 @@ class AuditLog:
     async def append(self, record: AuditRecord) -> None:
         """Store a record. Raises QueenError if it may not have been stored."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._lanes.submit(_Unit(_entry(record), written))
+        self._batcher.submit(_Unit(_entry(record), written))
         await written
 
     async def append_or_count(self, record: AuditRecord) -> None:
@@ -97,7 +97,7 @@ class AuditLog:
         await tasks.stop(self._window)
         with contextlib.suppress(errors.QueenError):
             await self._store_counted()
-        await self._lanes.close()
+        await self._batcher.close()
 
     def _count(self, record: AuditRecord) -> None:
         key = (record.actor, record.action, record.status)

@@ -45,7 +45,7 @@ class Popper:
         self.waiters.subscribe(core.signals)
         self.claims = Claims(core, self.waiters)
         core.signals.on_database_returned.subscribe(self.waiters.wake_all)
-        self._lanes = asyncio.Semaphore(settings.pop_lanes)
+        self._claim_slots = asyncio.Semaphore(settings.pop_lanes)
         self._tasks: set[asyncio.Task[None]] = set()
         self.waiting = 0
         """The number of unfinished pops."""
@@ -201,7 +201,7 @@ class Popper:
             target.is_lent = target.name.is_auto and (
                 self._portions.is_lent(units) or await self._may_be_sealed(target)
             )
-            async with self._lanes:
+            async with self._claim_slots:
                 started_at = time.perf_counter()
                 claimed = await self.claims.claim(target, units)
                 self.flush_seconds.observe(time.perf_counter() - started_at)

@@ -43,9 +43,9 @@ class Pusher:
         self.flushed = Histogram()
         """Messages per flush."""
         self._items = ItemChecks(settings, has_dedup=core.store.queues.dedup_seconds > 0)
-        self._lanes = Batcher[PendingPush](
+        self._batcher = Batcher[PendingPush](
             self._flush,
-            lanes=settings.push_lanes,
+            max_flushes=settings.push_lanes,
             max_units=settings.segment_max_messages,
             max_bytes=settings.flush_max_bytes,
             max_queued=settings.max_queued_requests,
@@ -53,7 +53,7 @@ class Pusher:
         )
 
     async def close(self) -> None:
-        await self._lanes.close()
+        await self._batcher.close()
 
     async def push(
         self,
@@ -66,7 +66,7 @@ class Pusher:
         shard = self._store.shard
         if (part := self._plain(items, is_json)) is not None:
             unit = PendingPush((part,), producer=producer)
-            self._lanes.submit(unit)
+            self._batcher.submit(unit)
             await unit.done
             if producer is not None and unit.is_replayed:
                 return await self.repeated(producer, items)
@@ -76,14 +76,14 @@ class Pusher:
             if refused:
                 raise all_problems(refused)
             unit = PendingPush(parts, producer=producer)
-            self._lanes.submit(unit)
+            self._batcher.submit(unit)
             await unit.done
             if unit.is_replayed:
                 return await self.repeated(producer, items)
             return PushResult(len(items), parts, refused, shard=shard)
         if len(parts) == 1:
             unit = PendingPush(parts)
-            self._lanes.submit(unit)
+            self._batcher.submit(unit)
             await unit.done
         elif parts:
             refused.update(await self._push_each(parts))
@@ -134,7 +134,7 @@ class Pusher:
     async def _push_each(self, parts: Sequence[PartitionBatch]) -> dict[int, Pushed]:
         """The parts of one request are independent: if one fails, the others are stored."""
         units = [PendingPush((part,)) for part in parts]
-        self._lanes.submit(*units)
+        self._batcher.submit(*units)
         outcomes = await asyncio.gather(*(unit.done for unit in units), return_exceptions=True)
         if failure := errors.worst(outcomes):
             raise failure
@@ -308,7 +308,7 @@ class Pusher:
 
     @property
     def flush_seconds(self) -> Histogram:
-        return self._lanes.seconds
+        return self._batcher.seconds
 
 
 def _leave_out(

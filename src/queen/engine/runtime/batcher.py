@@ -31,7 +31,7 @@ _PATIENCE_SECONDS: Final = 0.005
 
 class Batcher(Generic[U]):
     """
-    Gathers units into flushes, at most ``lanes`` at the same time.
+    Gathers units into flushes, at most ``max_flushes`` at the same time.
 
     A single unit is flushed immediately, without a linger timer. Many units share one flush.
     While a flush runs, another begins if many units wait or if the first takes long. A few units
@@ -45,14 +45,14 @@ class Batcher(Generic[U]):
         self,
         flush: Callable[[list[U]], Awaitable[None]],
         *,
-        lanes: int,
+        max_flushes: int,
         max_units: int,
         max_bytes: int,
         max_queued: int,
         max_queued_bytes: int,
     ) -> None:
         self._flush = flush
-        self._all_lanes = self._free_lanes = lanes
+        self._max_flushes = self._flushes_left = max_flushes
         self._max_units = max_units
         self._max_bytes = max_bytes
         self._max_queued = max_queued
@@ -108,10 +108,10 @@ class Batcher(Generic[U]):
 
     def _schedule(self) -> None:
         """Flush at the end of this loop iteration, with all units that are ready by then."""
-        if self._is_scheduled or not self._free_lanes or not (self._units or self._wide):
+        if self._is_scheduled or not self._flushes_left or not (self._units or self._wide):
             return
         loop = asyncio.get_running_loop()
-        if self._is_lane_open():
+        if self._may_flush():
             self._is_scheduled = True
             loop.call_soon(self._start)
         elif self._patience is None:
@@ -121,21 +121,21 @@ class Batcher(Generic[U]):
         self._patience = None
         self._schedule()
 
-    def _is_lane_open(self) -> bool:
-        if self._free_lanes == self._all_lanes:
+    def _may_flush(self) -> bool:
+        if self._flushes_left == self._max_flushes:
             return True
         is_late = time.monotonic() >= self._begun_at + _PATIENCE_SECONDS
-        return self._free_lanes > 0 and (is_late or self._is_crowd())
+        return self._flushes_left > 0 and (is_late or self._is_crowd())
 
     def _is_crowd(self) -> bool:
         return self._queued >= _CROWD or self._queued_bytes >= _CROWD_BYTES
 
     def _start(self) -> None:
         self._is_scheduled = False
-        while self._is_lane_open() and (taken := self._take(self._share())):
+        while self._may_flush() and (taken := self._take(self._share())):
             keys = {key for unit in taken for key in unit.keys}
             self._busy |= keys
-            self._free_lanes -= 1
+            self._flushes_left -= 1
             self._begun_at = time.monotonic()
             task = asyncio.create_task(self._run(taken, keys))
             self._tasks.add(task)
@@ -153,19 +153,19 @@ class Batcher(Generic[U]):
         finally:
             self.seconds.observe(time.perf_counter() - started_at)
             self._busy -= keys
-            self._free_lanes += 1
+            self._flushes_left += 1
             self._schedule()
 
     def _share(self) -> int:
         """
         How many keys a flush may take.
 
-        Many keys are divided among the free flush slots, so that one flush is prepared while
+        Many keys are divided among the flushes that may start, so that one flush is prepared while
         another is stored. A few keys share one commit.
         """
         if not self._is_crowd():
             return len(self._open_keys)
-        return -(-len(self._open_keys) // self._free_lanes)
+        return -(-len(self._open_keys) // self._flushes_left)
 
     def _take(self, max_keys: int) -> list[U]:
         """The next flush: complete units of free keys, oldest keys first, up to the limits."""

@@ -69,9 +69,9 @@ class Settler:
         self._counters = core.counters
         self.flushed = Histogram()
         """Deliveries per flush."""
-        self._lanes = Batcher[PendingAck](
+        self._batcher = Batcher[PendingAck](
             self._flush,
-            lanes=settings.ack_lanes,
+            max_flushes=settings.ack_lanes,
             max_units=2_000,
             max_bytes=settings.flush_max_bytes,
             max_queued=settings.max_queued_requests,
@@ -80,15 +80,15 @@ class Settler:
 
     @property
     def flush_seconds(self) -> Histogram:
-        return self._lanes.seconds
+        return self._batcher.seconds
 
     async def close(self) -> None:
-        await self._lanes.close()
+        await self._batcher.close()
 
     async def ack(self, lease: Lease, offsets: Sequence[int] | None = None) -> int:
         """Settle a delivery, or some of its messages. Returns how many this call settled."""
         unit = PendingAck(lease, offsets=offsets)
-        self._lanes.submit(unit)
+        self._batcher.submit(unit)
         (row,) = await unit.done
         if row["code"] is not None:
             raise refusal(row["code"])
@@ -104,7 +104,7 @@ class Settler:
         outcome is unknown.
         """
         units = [self._unit(settlements) for settlements in deliveries]
-        self._lanes.submit(*units)
+        self._batcher.submit(*units)
         return await asyncio.gather(
             *map(self._settled, units, deliveries),
             return_exceptions=True,
@@ -119,7 +119,7 @@ class Settler:
     ) -> rows.Record:
         """Settle these messages. Returns one row for all, with the rejected offsets."""
         unit = PendingAck(lease, offsets=offsets, partition_id=partition_id, kept=kept)
-        self._lanes.submit(unit)
+        self._batcher.submit(unit)
         (row,) = await unit.done
         return row
 
@@ -152,7 +152,7 @@ class Settler:
         rest = [each for each in settlements if each.offset in refused]
         lease = Lease(self._store.shard, rest[0].delivery_id, rest[0].token, rest[0].claimed_ms)
         again = PendingAck(lease, settlements=rest)
-        self._lanes.submit(again)
+        self._batcher.submit(again)
         reasons = iter(await again.done)
         return [next(reasons) if each.offset in refused else row for each in settlements]
 

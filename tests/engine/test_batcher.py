@@ -1,4 +1,4 @@
-"""Flush on idle: a few units share the next flush, and many units get a second slot."""
+"""Flush on idle: a few units share the next flush, and many units start a second one."""
 
 import asyncio
 
@@ -27,10 +27,10 @@ class Slow:
         self.flushes.append(units)
         await self.goes_on.wait()
 
-    def lanes(self) -> Batcher[Unit]:
+    def batcher(self) -> Batcher[Unit]:
         return Batcher[Unit](
             self.flush,
-            lanes=2,
+            max_flushes=2,
             max_units=1_000,
             max_bytes=10**6,
             max_queued=1_000,
@@ -46,7 +46,7 @@ async def turns() -> None:
 
 async def test_a_single_unit_is_flushed_immediately() -> None:
     slow = Slow()
-    slow.lanes().submit(Unit(1))
+    slow.batcher().submit(Unit(1))
     await turns()
 
     assert [len(each) for each in slow.flushes] == [1]
@@ -58,41 +58,41 @@ async def test_a_few_units_wait_for_the_running_flush_and_share_the_next(
 ) -> None:
     monkeypatch.setattr("queen.engine.runtime.batcher._PATIENCE_SECONDS", 60.0)
     slow = Slow()
-    lanes = slow.lanes()
-    lanes.submit(Unit(1))
+    batcher = slow.batcher()
+    batcher.submit(Unit(1))
     await turns()
     for key in range(2, 7):
-        lanes.submit(Unit(key))
+        batcher.submit(Unit(key))
     await turns()
 
     assert [len(each) for each in slow.flushes] == [1]
     slow.goes_on.set()
     await turns()
     assert [len(each) for each in slow.flushes] == [1, 5]
-    await lanes.close()
+    await batcher.close()
 
 
 @pytest.mark.parametrize(("units", "size_bytes"), [(40, 10), (3, 40_000)])
-async def test_many_units_use_a_second_slot(units: int, size_bytes: int) -> None:
+async def test_many_units_start_a_second_flush(units: int, size_bytes: int) -> None:
     slow = Slow()
-    lanes = slow.lanes()
-    lanes.submit(Unit(1))
+    batcher = slow.batcher()
+    batcher.submit(Unit(1))
     await turns()
     for key in range(2, 2 + units):
-        lanes.submit(Unit(key, size_bytes))
+        batcher.submit(Unit(key, size_bytes))
     await turns()
 
     assert [len(each) for each in slow.flushes] == [1, units]
     slow.goes_on.set()
-    await lanes.close()
+    await batcher.close()
 
 
 async def test_a_slow_flush_delays_no_other_key() -> None:
     slow = Slow()
-    lanes = slow.lanes()
-    lanes.submit(Unit(1))
+    batcher = slow.batcher()
+    batcher.submit(Unit(1))
     await turns()
-    lanes.submit(Unit(2))
+    batcher.submit(Unit(2))
 
     async with asyncio.timeout(8):
         while len(slow.flushes) < 2:  # noqa: ASYNC110 - a timer changes it
@@ -100,4 +100,4 @@ async def test_a_slow_flush_delays_no_other_key() -> None:
 
     assert [unit.keys for unit in slow.flushes[1]] == [(2,)]
     slow.goes_on.set()
-    await lanes.close()
+    await batcher.close()
