@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from queen import errors
-from queen.engine.caches.catalogue import Catalogue, Lane
+from queen.engine.caches.catalogue import Catalogue, Partition
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.store.connection.database import Record
@@ -146,14 +146,14 @@ def cost_of_forgetting(engine: Engine, count: int) -> float:
     catalogue = Catalogue(engine.store, engine.settings)
     for number in range(count):
         name = ("orders", str(number), 0)
-        catalogue._lanes[name] = Lane(1, number)  # pyright: ignore[reportPrivateUsage]
-        catalogue._lane_names[number] = name  # pyright: ignore[reportPrivateUsage]
+        catalogue._partitions[name] = Partition(1, number)  # pyright: ignore[reportPrivateUsage]
+        catalogue._partition_names[number] = name  # pyright: ignore[reportPrivateUsage]
     began = time.thread_time()
     for number in range(50):
-        catalogue.forget_lanes([number])
+        catalogue.forget_partitions([number])
     spent = time.thread_time() - began
-    assert catalogue.lane(("orders", "49", 0)) is None
-    assert catalogue.lane(("orders", "50", 0)) is not None
+    assert catalogue.partition(("orders", "49", 0)) is None
+    assert catalogue.partition(("orders", "50", 0)) is not None
     return spent
 
 
@@ -169,16 +169,16 @@ async def test_forgetting_a_partition_costs_the_same_for_any_number_of_partition
 async def test_a_partition_that_was_recreated_under_its_name_is_kept(engine: Engine) -> None:
     await push(engine, "orders", 1)
     name = ("orders", "Default", 0)
-    old = engine.catalogue.lane(name)
+    old = engine.catalogue.partition(name)
     assert old is not None
     await delete_queue(engine, "orders")
-    engine.catalogue.forget_lanes([old.partition_id])
+    engine.catalogue.forget_partitions([old.partition_id])
     await push(engine, "orders", 2)
-    new = engine.catalogue.lane(name)
+    new = engine.catalogue.partition(name)
 
-    engine.catalogue.forget_lanes([old.partition_id])
+    engine.catalogue.forget_partitions([old.partition_id])
 
-    assert engine.catalogue.lane(name) == new is not None
+    assert engine.catalogue.partition(name) == new is not None
 
 
 async def until_reading(slow: Slow, count: int = 1) -> None:

@@ -238,10 +238,10 @@ async def test_a_partition_with_an_unknown_outcome_makes_the_whole_request_unkno
     for partition in ("a", "b"):
         await push(engine, "orders", 0, partition=partition)
     store = engine.store.messages.push
-    lane_a = engine.catalogue.lane(("orders", "a", 0))
+    partition_a = engine.catalogue.partition(("orders", "a", 0))
 
     async def fail(push: rows.Push) -> list[rows.Record]:
-        if lane_a is not None and push.partition_ids == [lane_a.partition_id]:
+        if partition_a is not None and push.partition_ids == [partition_a.partition_id]:
             raise OutcomeUnknown("the connection was lost")
         if is_other_stored:
             return await store(push)

@@ -24,7 +24,7 @@ async def test_an_unknown_partition_is_empty_and_is_not_created(engine: Engine, 
 
     assert await pop(engine, "orders", partition="nowhere") == []
 
-    assert engine.catalogue.lane(("orders", "nowhere", 0)) is None
+    assert engine.catalogue.partition(("orders", "nowhere", 0)) is None
     connection = await asyncpg.connect(dsn)
     try:
         assert await connection.fetchval("select count(*) from queen.partitions") == 1

@@ -54,11 +54,11 @@ async def send(engine: Engine, sequence: int, scope: str = "acme") -> bool:
 
 async def send_as_before(engine: Engine, sequence: int) -> list[tuple[str, str | None]]:
     """Push as a server of the last release does: without scope and digest."""
-    lane = ("orders", "Default", 0)
-    lanes = await engine.catalogue.lanes([lane])
+    name = ("orders", "Default", 0)
+    partitions = await engine.catalogue.partitions([name])
     body, ends = segment.encode([b'"before %d"' % sequence])
     sent = Push(
-        partition_ids=[lanes[lane].partition_id],
+        partition_ids=[partitions[name].partition_id],
         counts=[1],
         bodies=[body],
         ends=[ends],

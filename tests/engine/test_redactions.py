@@ -5,15 +5,15 @@ from tests.engine.helpers import drain, push
 
 
 async def cached(engine: Engine, partition: str, base: int = 0) -> bool:
-    lane = engine.catalogue.lane(("orders", partition, 0))
-    assert lane is not None
-    return (lane.partition_id, base) in engine.segments._segments  # pyright: ignore[reportPrivateUsage]
+    found = engine.catalogue.partition(("orders", partition, 0))
+    assert found is not None
+    return (found.partition_id, base) in engine.segments._segments  # pyright: ignore[reportPrivateUsage]
 
 
 async def place(engine: Engine, partition: str) -> int:
-    lane = engine.catalogue.lane(("orders", partition, 0))
-    assert lane is not None
-    return lane.partition_id
+    found = engine.catalogue.partition(("orders", partition, 0))
+    assert found is not None
+    return found.partition_id
 
 
 async def test_a_redaction_keeps_other_segments_in_the_cache(engine: Engine) -> None:
@@ -35,7 +35,7 @@ async def test_another_process_drops_only_the_redacted_segment(dsn: str, engine:
     async with await Engine.open(dsn) as other:
         await push(engine, "orders", 0, 1, partition="a")
         await push(engine, "orders", 2, partition="b")
-        await other.catalogue.lanes([("orders", "a", 0)])
+        await other.catalogue.partitions([("orders", "a", 0)])
         await other.redact(await place(other, "a"), 0, by="test")
 
         await engine.forget_redacted(0)

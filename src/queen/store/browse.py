@@ -50,9 +50,9 @@ class Browse:
     async def partitions(self, partition_ids: Sequence[int]) -> list[Record]:
         return await self._database.fetch("partitions_with_ids", partition_ids)
 
-    async def lanes(self, queue_id: int, partition: str) -> list[int]:
-        """The priorities of a partition, highest first."""
-        rows = await self._database.fetch("lanes_named", queue_id, partition)
+    async def partition_ids(self, queue_id: int, partition: str) -> list[int]:
+        """The ids of a partition, one per priority, highest first."""
+        rows = await self._database.fetch("ids_of_partition", queue_id, partition)
         return [row["id"] for row in rows]
 
     async def scheduled(

@@ -21,14 +21,14 @@ class Queues:
         """How long a queue without own options remembers transactionIds."""
 
     async def partition_ids(
-        self, lanes: Sequence[tuple[str, str, int]], *, creates_queues: bool = True
+        self, names: Sequence[tuple[str, str, int]], *, creates_queues: bool = True
     ) -> list[tuple[int | None, int | None]]:
         """Queue id and partition id of each (queue, partition, level). None without a queue."""
         rows = await self._database.fetch(
             "partition_ids",
-            [queue for queue, _, _ in lanes],
-            [partition for _, partition, _ in lanes],
-            [level for _, _, level in lanes],
+            [queue for queue, _, _ in names],
+            [partition for _, partition, _ in names],
+            [level for _, _, level in names],
             creates_queues,
             self._defaults,
         )

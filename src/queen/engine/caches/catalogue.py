@@ -16,7 +16,7 @@ from queen.store.store import Store
 
 _REFRESH_SHARE: Final = 0.2
 """The last part of the time for which options are valid. A use in it refreshes them."""
-LaneName = tuple[str, str, int]
+PartitionName = tuple[str, str, int]
 """Queue, partition, level."""
 
 
@@ -45,7 +45,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
         return self.dedup_seconds > 0
 
 
-class Lane(NamedTuple):
+class Partition(NamedTuple):
     """A partition, or the part of it for one priority."""
 
     queue_id: int
@@ -63,45 +63,45 @@ class Catalogue:
         self._store = store
         self._settings = settings
         self._refresh_seconds = settings.catalogue_seconds * _REFRESH_SHARE
-        self._lanes: OrderedDict[LaneName, Lane] = OrderedDict()
-        self._lane_names: dict[int, LaneName] = {}
+        self._partitions: OrderedDict[PartitionName, Partition] = OrderedDict()
+        self._partition_names: dict[int, PartitionName] = {}
         """The same by partition id."""
         self._queues: dict[str, tuple[float, Queue]] = {}
         """The options of each queue, and until when they are valid."""
         self._reading: dict[str, Reading] = {}
         self._tasks: set[Reading] = set()
 
-    def lane(self, name: LaneName) -> Lane | None:
-        return self._lanes.get(name)
+    def partition(self, name: PartitionName) -> Partition | None:
+        return self._partitions.get(name)
 
-    async def lanes(
-        self, names: Sequence[LaneName], *, creates_queues: bool = True
-    ) -> dict[LaneName, Lane]:
+    async def partitions(
+        self, names: Sequence[PartitionName], *, creates_queues: bool = True
+    ) -> dict[PartitionName, Partition]:
         """The partitions of these names, created if missing. New queues need auto_create."""
-        lanes: dict[LaneName, Lane] = {}
-        missing: list[LaneName] = []
+        partitions: dict[PartitionName, Partition] = {}
+        missing: list[PartitionName] = []
         for name in dict.fromkeys(names):
-            if (lane := self._lanes.get(name)) is not None:
-                lanes[name] = lane
-                self._lanes.move_to_end(name)
+            if (partition := self._partitions.get(name)) is not None:
+                partitions[name] = partition
+                self._partitions.move_to_end(name)
             else:
                 missing.append(name)
         if not missing:
-            return lanes
+            return partitions
         found = await self._store.queues.partition_ids(
             missing, creates_queues=creates_queues and self._settings.auto_create
         )
         for name, (queue_id, partition_id) in zip(missing, found, strict=True):
             if queue_id is not None and partition_id is not None:
                 # Another call may have cached an earlier partition of this name meanwhile.
-                if (old := self._lanes.get(name)) is not None:
-                    self._lane_names.pop(old.partition_id, None)
-                lanes[name] = self._lanes[name] = Lane(queue_id, partition_id)
-                self._lane_names[partition_id] = name
-        while len(self._lanes) > self._settings.catalogue_entries:
-            _, lane = self._lanes.popitem(last=False)
-            self._lane_names.pop(lane.partition_id, None)
-        return lanes
+                if (old := self._partitions.get(name)) is not None:
+                    self._partition_names.pop(old.partition_id, None)
+                partitions[name] = self._partitions[name] = Partition(queue_id, partition_id)
+                self._partition_names[partition_id] = name
+        while len(self._partitions) > self._settings.catalogue_entries:
+            _, partition = self._partitions.popitem(last=False)
+            self._partition_names.pop(partition.partition_id, None)
+        return partitions
 
     async def queues(self, names: Iterable[str]) -> dict[str, Queue]:
         """Queues that exist, by name. Callers that miss the same queue share one statement."""
@@ -195,11 +195,11 @@ class Catalogue:
             raise errors.QueueNotFound(f"queue {name} does not exist")
         return found[name]
 
-    def forget_lanes(self, partition_ids: Iterable[int]) -> None:
+    def forget_partitions(self, partition_ids: Iterable[int]) -> None:
         """Drop removed partitions."""
         for partition_id in partition_ids:
-            if (name := self._lane_names.pop(partition_id, None)) is not None:
-                del self._lanes[name]
+            if (name := self._partition_names.pop(partition_id, None)) is not None:
+                del self._partitions[name]
 
     def forget_options(self, queue_ids: Iterable[int] | None = None) -> None:
         """Read the options of these queues again, or of all if None."""
@@ -214,8 +214,8 @@ class Catalogue:
     def forget(self) -> None:
         """Drop everything, because this may be another database."""
         self.forget_options()
-        self._lanes.clear()
-        self._lane_names.clear()
+        self._partitions.clear()
+        self._partition_names.clear()
 
 
 def _queue(row: Record) -> Queue:

@@ -281,14 +281,14 @@ async def _heads_of_partition(
     store: Store, wanted: Filter, partition: str, start: Cursor
 ) -> AsyncIterator[list[Record]]:
     """The same for one partition: priority by priority, highest first."""
-    lanes = await store.browse.lanes(wanted.queue_id, partition)
-    if start.partition_id in lanes:
-        lanes = lanes[lanes.index(start.partition_id) :]
-    for lane in lanes:
-        base_offset = start.base_offset if lane == start.partition_id else _LAST
+    partition_ids = await store.browse.partition_ids(wanted.queue_id, partition)
+    if start.partition_id in partition_ids:
+        partition_ids = partition_ids[partition_ids.index(start.partition_id) :]
+    for partition_id in partition_ids:
+        base_offset = start.base_offset if partition_id == start.partition_id else _LAST
         while True:
             heads = await store.browse.newest_of_partition(
-                lane, base_offset=base_offset, limit=_SEGMENTS
+                partition_id, base_offset=base_offset, limit=_SEGMENTS
             )
             yield heads
             if len(heads) < _SEGMENTS or _is_past(heads[-1], wanted, timedelta()):

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple, overload
 
 from queen.codec.ids import message_id, partition_ref
-from queen.engine.caches.catalogue import LaneName
+from queen.engine.caches.catalogue import PartitionName
 from queen.engine.push.producers import Producer
 from queen.wire.messages import Pushed, PushItem
 
@@ -32,10 +32,10 @@ class PartitionBatch:
     counted down from -1.
     """
 
-    __slots__ = ("base", "items", "lane", "marked", "partition_id", "payloads")
+    __slots__ = ("base", "items", "marked", "name", "partition_id", "payloads")
 
-    def __init__(self, lane: LaneName, items: Sequence[int], payloads: list[bytes]) -> None:
-        self.lane = lane
+    def __init__(self, name: PartitionName, items: Sequence[int], payloads: list[bytes]) -> None:
+        self.name = name
         self.items: Sequence[int] = items
         """The index of each message in the request."""
         self.payloads = payloads
@@ -44,6 +44,10 @@ class PartitionBatch:
         self.partition_id: int | None = None
         self.base: int | None = None
         """The offset of the first stored message."""
+
+    @property
+    def queue(self) -> str:
+        return self.name[0]
 
     @property
     def all_items(self) -> list[int]:
@@ -226,10 +230,10 @@ class PendingPush:
         self.is_replayed = False
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if len(parts) == 1:
-            self.keys: tuple[Hashable, ...] = (parts[0].lane,)
+            self.keys: tuple[Hashable, ...] = (parts[0].name,)
         else:
             # One request per producer in flight. SQL rejects the later one of two.
-            self.keys = (*(part.lane for part in parts), producer and producer.key)
+            self.keys = (*(part.name for part in parts), producer and producer.key)
         self.size_bytes = sum([part.size_bytes for part in parts])
 
     def fail(self, error: BaseException) -> None:

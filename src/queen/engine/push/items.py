@@ -9,7 +9,7 @@ from queen import errors
 from queen.codec import payload
 from queen.codec.extras import Extra, encode_extra
 from queen.codec.names import check_name, check_queue_name
-from queen.engine.caches.catalogue import LaneName, Queue
+from queen.engine.caches.catalogue import PartitionName, Queue
 from queen.engine.push.batches import MessageExtras, PartitionBatch
 from queen.engine.push.producers import Producer
 from queen.engine.runtime.pace import Pace
@@ -32,7 +32,7 @@ class ItemChecks:
         """Whether a queue that will be created remembers transactionIds."""
 
     def plain(
-        self, items: Sequence[PushItem], lane: LaneName, queue: Queue, is_json: bool
+        self, items: Sequence[PushItem], name: PartitionName, queue: Queue, is_json: bool
     ) -> PartitionBatch | None:
         """
         The part for valid items of one partition with only payload, transactionId and priority.
@@ -55,7 +55,7 @@ class ItemChecks:
         if not is_good(payloads, self._settings.max_json_depth):
             return None
         part = PartitionBatch(
-            lane, _FIRST if len(payloads) == 1 else range(len(payloads)), payloads
+            name, _FIRST if len(payloads) == 1 else range(len(payloads)), payloads
         )
         if items[0].transaction_id is not None:
             ids = [item.transaction_id for item in items]
@@ -103,16 +103,16 @@ class ItemChecks:
             )
         doubtful = await self._doubtful(items)
         pace = Pace()
-        parts: dict[LaneName, PartitionBatch] = {}
+        parts: dict[PartitionName, PartitionBatch] = {}
         refused: dict[int, Pushed] = {}
         for index, item in enumerate(items):
             if pace.is_due(len(item.payload)):
                 await pace.rest()
-            lane = (item.queue, item.partition, item.priority or 0)
-            part = parts.get(lane)
+            name = (item.queue, item.partition, item.priority or 0)
+            part = parts.get(name)
             if part is None:
                 try:
-                    self._check_lane(lane)
+                    self._check_name(name)
                 except errors.InvalidName as error:
                     error.members["failed"] = ("item", index)
                     raise
@@ -131,7 +131,7 @@ class ItemChecks:
                 refused[index] = refusal(error)
                 continue
             if part is None:
-                part = parts[lane] = PartitionBatch(lane, [], [])
+                part = parts[name] = PartitionBatch(name, [], [])
                 part.marked = MessageExtras(has_keys=queue.has_dedup if queue else self._has_dedup)
             assert part.marked is not None
             part.marked.add(part, index, item, extra, minted)
@@ -179,9 +179,9 @@ class ItemChecks:
         most = self._settings.max_payload_bytes
         return min(queue.max_payload_bytes or most, most) if queue else most
 
-    def _check_lane(self, lane: LaneName) -> None:
-        check_queue_name("queue", lane[0], self._settings.max_name_bytes)
-        check_name("partition", lane[1], self._settings.max_partition_bytes)
+    def _check_name(self, name: PartitionName) -> None:
+        check_queue_name("queue", name[0], self._settings.max_name_bytes)
+        check_name("partition", name[1], self._settings.max_partition_bytes)
 
     def _extra(self, item: PushItem, queue: Queue | None, minted: str | None) -> bytes | None:
         settings = self._settings

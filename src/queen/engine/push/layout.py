@@ -9,7 +9,7 @@ from queen.codec import segment
 from queen.codec.encryption.keys import DataKey
 from queen.codec.encryption.sealing import seal, seal_segment
 from queen.codec.ids import dedup_key
-from queen.engine.caches.catalogue import Catalogue, Lane, LaneName
+from queen.engine.caches.catalogue import Catalogue, Partition, PartitionName
 from queen.engine.caches.segments import SegmentCache
 from queen.engine.push.batches import MessageExtras, PartitionBatch, PendingPush
 from queen.engine.push.first_outcomes import encode_outcome
@@ -38,7 +38,7 @@ class SegmentLayout:
     def __init__(
         self,
         units: Sequence[PendingPush],
-        lanes: Mapping[LaneName, Lane],
+        partitions: Mapping[PartitionName, Partition],
         settings: Settings,
         data_keys: Mapping[int, DataKey],
         shard: int,
@@ -56,46 +56,46 @@ class SegmentLayout:
         """Runs of keys: its start in the call, its messages, and the position of the first."""
         self._first_entries: list[tuple[int, list[tuple[PartitionBatch, int]]]] = []
         """Per partition: its first entry, and where each part begins."""
-        by_lane: dict[LaneName, list[PartitionBatch]] = {}
+        by_name: dict[PartitionName, list[PartitionBatch]] = {}
         for unit in units:
             for part in unit.parts:
-                if part.lane in by_lane:
-                    by_lane[part.lane].append(part)
+                if part.name in by_name:
+                    by_name[part.name].append(part)
                 else:
-                    by_lane[part.lane] = [part]
+                    by_name[part.name] = [part]
             if unit.producer is not None:
                 self.push.producers.append(unit.producer.key)
                 self.push.sequences.append(unit.producer.sequence)
                 self.push.digests.append(unit.producer.digest)
         self._held: list[tuple[PartitionBatch, MessageExtras, int]] = []
-        self._queue_of = {name: lanes[name].queue_id for name in by_lane} if data_keys else {}
-        for name, parts in by_lane.items():
-            lane = lanes[name]
-            self.queue_ids.add(lane.queue_id)
+        self._queue_of = {name: partitions[name].queue_id for name in by_name} if data_keys else {}
+        for name, parts in by_name.items():
+            partition = partitions[name]
+            self.queue_ids.add(partition.queue_id)
             if any(part.marked is not None for part in parts):
-                self._add_marked(lane, parts)
+                self._add_marked(partition, parts)
             else:
-                self._add_plain(lane, parts)
+                self._add_plain(partition, parts)
         self._add_scheduled()
         if self.push.is_repeatable:
             self._add_outcomes()
 
-    def _add_plain(self, lane: Lane, parts: list[PartitionBatch]) -> None:
+    def _add_plain(self, partition: Partition, parts: list[PartitionBatch]) -> None:
         """Add a partition whose messages have only payloads, as most."""
         payloads: list[bytes] = parts[0].payloads if len(parts) == 1 else []
         starts: list[tuple[PartitionBatch, int]] = []
         for part in parts:
-            part.partition_id = lane.partition_id
+            part.partition_id = partition.partition_id
             starts.append((part, len(payloads) if len(parts) > 1 else 0))
             if len(parts) > 1:
                 payloads.extend(part.payloads)
         self._first_entries.append((len(self.push.partition_ids), starts))
         for first, end in self._cuts(payloads, {}):
             is_whole = end - first == len(payloads)
-            self._add_entry(lane, payloads if is_whole else payloads[first:end], None, None)
+            self._add_entry(partition, payloads if is_whole else payloads[first:end], None, None)
 
-    def _add_marked(self, lane: Lane, parts: list[PartitionBatch]) -> None:
-        if self._add_uniform(lane, parts):
+    def _add_marked(self, partition: Partition, parts: list[PartitionBatch]) -> None:
+        if self._add_uniform(partition, parts):
             return
         payloads: list[bytes] = []
         extras: dict[int, bytes] = {}
@@ -104,7 +104,7 @@ class SegmentLayout:
         starts: list[tuple[PartitionBatch, int]] = []
         firsts: dict[str, tuple[PartitionBatch, int]] = {}
         for part in parts:
-            part.partition_id = lane.partition_id
+            part.partition_id = partition.partition_id
             starts.append((part, len(payloads)))
             marked = part.marked
             if marked is None:
@@ -133,7 +133,7 @@ class SegmentLayout:
                     continue
                 at = len(payloads)
                 if name is not None:
-                    keys.append(Key(at, dedup_key(lane.partition_id, name), marked, place))
+                    keys.append(Key(at, dedup_key(partition.partition_id, name), marked, place))
                 if place in marked.extras:
                     extras[at] = marked.extras[place]
                 if place in marked.ttls:
@@ -144,14 +144,14 @@ class SegmentLayout:
         next_key = 0
         for first, end in self._cuts(payloads, ttls):
             encoded = segment.encode_extras(map(extras.get, range(first, end))) if extras else None
-            self._add_entry(lane, payloads[first:end], encoded, ttls.get(first))
+            self._add_entry(partition, payloads[first:end], encoded, ttls.get(first))
             entry = len(self.push.partition_ids)
             while next_key < len(keys) and keys[next_key].at < end:
                 key = keys[next_key]
                 self._add_key(key.key, entry, key.at - first, key.marked, key.place)
                 next_key += 1
 
-    def _add_uniform(self, lane: Lane, parts: list[PartitionBatch]) -> bool:
+    def _add_uniform(self, partition: Partition, parts: list[PartitionBatch]) -> bool:
         """Add a partition if its messages all have a transactionId and no other extras."""
         names: list[str] = []
         payloads: list[bytes] = []
@@ -172,7 +172,7 @@ class SegmentLayout:
         if len(set(names)) < len(names) or next(self._cuts(payloads, {})) != (0, len(payloads)):
             return False
         push = self.push
-        partition_id = lane.partition_id
+        partition_id = partition.partition_id
         for part, start in starts:
             assert part.marked is not None
             part.partition_id = partition_id
@@ -181,22 +181,22 @@ class SegmentLayout:
         push.key_places.append(0)
         push.key_counts.append(len(names))
         self._first_entries.append((len(push.partition_ids), starts))
-        self._add_entry(lane, payloads, segment.encode_extras(extras), None)
+        self._add_entry(partition, payloads, segment.encode_extras(extras), None)
         push.keys.extend([dedup_key(partition_id, name) for name in names])
         push.key_entries.append(len(push.partition_ids))
         return True
 
     def _add_entry(
-        self, lane: Lane, payloads: list[bytes], extras: bytes | None, ttl: float | None
+        self, partition: Partition, payloads: list[bytes], extras: bytes | None, ttl: float | None
     ) -> None:
         body, ends = segment.encode(payloads)
         push = self.push
-        if (key := self._data_keys.get(lane.queue_id)) is not None:
+        if (key := self._data_keys.get(partition.queue_id)) is not None:
             self._opened[len(push.partition_ids)] = body, ends, extras
             body, ends, extras = seal_segment(
-                key, self._shard, lane.partition_id, payloads, ends, extras
+                key, self._shard, partition.partition_id, payloads, ends, extras
             )
-        push.partition_ids.append(lane.partition_id)
+        push.partition_ids.append(partition.partition_id)
         push.counts.append(len(payloads))
         push.bodies.append(body)
         push.ends.append(ends)
@@ -221,7 +221,7 @@ class SegmentLayout:
             push.scheduled_delays.append(held.delay_seconds)
             push.scheduled_dues.append(held.due_at)
             payload, extra = held.payload, held.extra
-            if (key := self._data_keys.get(self._queue_of.get(part.lane, 0))) is not None:
+            if (key := self._data_keys.get(self._queue_of.get(part.name, 0))) is not None:
                 (payload,), (extra,) = seal(
                     key, self._shard, part.partition_id or 0, [payload], [extra]
                 )
@@ -325,5 +325,5 @@ class SegmentLayout:
             else:
                 gone.add(partition_ids[at])
         if gone:
-            catalogue.forget_lanes(gone)
+            catalogue.forget_partitions(gone)
         return [unit for unit in self.units if id(unit) not in concluded]

@@ -94,15 +94,15 @@ class Pusher:
         if not items:
             return None
         first = items[0]
-        lane = (first.queue, first.partition, first.priority or 0)
+        name = (first.queue, first.partition, first.priority or 0)
         queue = self._catalogue.known(first.queue)
-        if queue is None or queue.max_size or self._catalogue.lane(lane) is None:
+        if queue is None or queue.max_size or self._catalogue.partition(name) is None:
             return None
         if first.priority and queue.is_ordered:
             return None
         if queue.is_encrypted and not self._sealer.keyring:
             return None
-        return self._items.plain(items, lane, queue, is_json)
+        return self._items.plain(items, name, queue, is_json)
 
     async def repeat(
         self, producer: Producer | None, items: Sequence[PushItem]
@@ -212,7 +212,7 @@ class Pusher:
     async def _leave_out_full(
         self, queue: Queue, parts: list[PartitionBatch], refused: dict[int, Pushed]
     ) -> list[PartitionBatch]:
-        of_queue = [part for part in parts if part.lane[0] == queue.name]
+        of_queue = [part for part in parts if part.queue == queue.name]
         items = [item for part in of_queue for item in part.all_items]
         if not items or await self._backlogs.admits(queue, len(items)):
             return parts
@@ -220,7 +220,7 @@ class Pusher:
             errors.QueueFull(f"queue {queue.name} has its maximum of {queue.max_size} messages")
         )
         refused.update(dict.fromkeys(items, answer))
-        return [part for part in parts if part.lane[0] != queue.name]
+        return [part for part in parts if part.queue != queue.name]
 
     async def _leave_out_unsealed(
         self, queue: Queue, parts: list[PartitionBatch], refused: dict[int, Pushed]
@@ -229,9 +229,9 @@ class Pusher:
         try:
             await self._sealer.check(queue.id)
         except errors.EncryptionUnavailable as error:
-            items = [each for p in parts if p.lane[0] == queue.name for each in p.all_items]
+            items = [each for p in parts if p.queue == queue.name for each in p.all_items]
             refused.update(dict.fromkeys(items, refusal(error)))
-            return [part for part in parts if part.lane[0] != queue.name]
+            return [part for part in parts if part.queue != queue.name]
         except errors.QueueNotFound:
             self._catalogue.forget_options([queue.id])  # Deleted, maybe replaced.
         return parts
@@ -317,7 +317,7 @@ def _leave_out(
     """Leave out the units of queues with a problem."""
     left: list[PendingPush] = []
     for unit in units:
-        if lost := [part.lane[0] for part in unit.parts if part.lane[0] in problems]:
+        if lost := [part.queue for part in unit.parts if part.queue in problems]:
             unit.fail(problems[lost[0]])
         else:
             left.append(unit)

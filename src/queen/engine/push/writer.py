@@ -47,9 +47,9 @@ class Writer:
         core = self._core
         leave_out = leave_out or _raise_first
         for _ in range(_ATTEMPTS):
-            names = [part.lane for unit in units for part in unit.parts]
-            lanes = await core.catalogue.lanes(names)
-            if len(lanes) < len(names) and (lost := [each for each in names if each not in lanes]):
+            names = [part.name for unit in units for part in unit.parts]
+            partitions = await core.catalogue.partitions(names)
+            if lost := [name for name in names if name not in partitions]:
                 if core.settings.auto_create:
                     continue  # Deleted while it was created.
                 missing = {
@@ -60,7 +60,7 @@ class Writer:
             data_keys, problems = await core.sealer.keys(_counts(units))
             if problems:
                 units = leave_out(units, problems)
-            layout = SegmentLayout(units, lanes, core.settings, data_keys, core.store.shard)
+            layout = SegmentLayout(units, partitions, core.settings, data_keys, core.store.shard)
             rows = await send(layout.push)
             if not rows or rows[0]["kind"] in applied:
                 self._finish(layout, rows)
@@ -75,13 +75,13 @@ class Writer:
             layout.place([row for row in rows if row["kind"] == "stored"], core.segments)
             is_new = not layout.push.scheduled_partition_ids
             core.signals.messages_stored(layout.queue_ids, is_new=is_new)
-        lane_of, count_pushed = core.catalogue.lane, core.counters.count_pushed
+        partition_of, count_pushed = core.catalogue.partition, core.counters.count_pushed
         for unit in layout.units:
             for part in unit.parts:
-                if (lane := lane_of(part.lane)) is not None:
+                if (partition := partition_of(part.name)) is not None:
                     # Most parts have no extras and need less counting.
                     stored, duplicates = part.counts if part.marked else (len(part.payloads), 0)
-                    count_pushed(lane.queue_id, part.lane[0], stored, duplicates)
+                    count_pushed(partition.queue_id, part.queue, stored, duplicates)
 
 
 def contended(what: str) -> errors.Overloaded:
@@ -104,5 +104,5 @@ def _counts(units: Iterable[PendingPush]) -> dict[str, int]:
     for unit in units:
         for part in unit.parts:
             held = len(part.marked.scheduled) if part.marked else 0
-            counts[part.lane[0]] = counts.get(part.lane[0], 0) + len(part.items) + held
+            counts[part.queue] = counts.get(part.queue, 0) + len(part.items) + held
     return counts

@@ -55,25 +55,25 @@ class DeadLetters:
         """Try `redrive_to` once. Returns None if the partition was removed meanwhile."""
         await self._catalogue.queue(queue)
         name = (queue, partition, 0)
-        lane = (await self._catalogue.lanes([name], creates_queues=False)).get(name)
-        if lane is None:
+        found = (await self._catalogue.partitions([name], creates_queues=False)).get(name)
+        if found is None:
             raise errors.QueueNotFound(f"queue {queue} does not exist")
         data_keys, problems = await self._sealer.keys({queue: len(ids)})
         for problem in problems.values():
             raise problem
         sealed = payloads, extras
-        if (key := data_keys.get(lane.queue_id)) is not None:
-            sealed = seal(key, self._store.shard, lane.partition_id, payloads, extras)
+        if (key := data_keys.get(found.queue_id)) is not None:
+            sealed = seal(key, self._store.shard, found.partition_id, payloads, extras)
         try:
-            moved = await self._store.dead_letters.redrive_to(ids, *sealed, lane.partition_id)
+            moved = await self._store.dead_letters.redrive_to(ids, *sealed, found.partition_id)
         except errors.EncryptionUnavailable:
-            self._catalogue.forget_options([lane.queue_id])  # Encrypted since the read.
+            self._catalogue.forget_options([found.queue_id])  # Encrypted since the read.
             raise
         except errors.PartitionNotFound:
             # Removed since it was read: it is created again, unless its queue was deleted too.
-            self._catalogue.forget_lanes([lane.partition_id])
+            self._catalogue.forget_partitions([found.partition_id])
             return None
-        self._signals.messages_stored({lane.queue_id})
+        self._signals.messages_stored({found.queue_id})
         return moved
 
     async def retry(self, partition_id: int, offset: int, consumer_group: str | None) -> None:

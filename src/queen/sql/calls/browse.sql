@@ -14,8 +14,8 @@ select p.id, p.name, p.level, case when p.level > 0 then p.level else p.priority
 from queen.partitions p
 where p.id = any ($1);
 
--- name: lanes_named
--- The rows of a partition, one per priority.
+-- name: ids_of_partition
+-- The ids of a partition, one per priority, highest first.
 select p.id from queen.partitions p where p.queue_id = $1 and p.name = $2 order by p.level desc;
 
 -- name: newest_segments

@@ -270,9 +270,9 @@ async def purge(call: Call) -> Answer:
     """Delete messages, in steps."""
     request = await call.body(PurgeRequest)
     row = await find_queue(call, Permission.DESTROY)
-    store = call.state.engine.store
-    if request.partition is not None and not await store.browse.lanes(row["id"], request.partition):
-        raise errors.PartitionNotFound(f"queue {row['name']} has no partition {request.partition}")
+    store, partition = call.state.engine.store, request.partition
+    if partition is not None and not await store.browse.partition_ids(row["id"], partition):
+        raise errors.PartitionNotFound(f"queue {row['name']} has no partition {partition}")
     before: datetime | None = None
     if request.older_than_seconds is not None:
         now: datetime = (await store.database.fetch("now"))[0]["now"]
@@ -280,7 +280,7 @@ async def purge(call: Call) -> Answer:
     if request.dry_run:
         count, is_complete = await store.queues.count_purge(
             row["name"],
-            partition=request.partition,
+            partition=partition,
             is_completed=request.scope == "completed",
             before=before,
             most=_MOST_COUNTED,
@@ -288,7 +288,7 @@ async def purge(call: Call) -> Answer:
         return Answer(Counted(count=count, complete=is_complete))
     arguments = {
         "queue": row["name"],
-        "partition": request.partition,
+        "partition": partition,
         "scope": request.scope,
         "before": before and before.isoformat(),
     }
