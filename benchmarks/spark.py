@@ -79,11 +79,11 @@ class Bench:
             queues, levels = ["orders"] * PARTITIONS, [0] * PARTITIONS
             rows = call(connection, "partition_ids", queues, names, levels, True, None)
             for first in range(0, self.messages, SEGMENT):
-                lane = rows[first // SEGMENT % PARTITIONS]["partition_id"]
+                partition_id = rows[first // SEGMENT % PARTITIONS]["partition_id"]
                 body, ends = encode([payload(first + at) for at in range(SEGMENT)])
                 connection.execute(
                     b"select kind from queen.push($1, $2, $3, $4, $5, $6)",
-                    ([lane], [SEGMENT], [body], [ends], [None], [None]),
+                    ([partition_id], [SEGMENT], [body], [ends], [None], [None]),
                 )
             call(connection, "partition_ids", ["copy"], ["p0"], [0], True, None)
         with dbapi.connect(self.dsn) as connection, connection.cursor() as cursor:

@@ -88,11 +88,11 @@ def fill(
 def push_against_each_other(dsn: str, queue: str, partition: str = "p0") -> None:
     """Push two transactions of which the one with the lower ID is later in the partition."""
     with psycopg.connect(dsn) as late, psycopg.connect(dsn) as early:
-        lane = partition_ids(early, queue, [partition])[partition]
+        partition_id = partition_ids(early, queue, [partition])[partition]
         early.commit()
         late.execute("select pg_current_xact_id()")
         for number, each in enumerate((early, late)):
-            push(each, [lane], [[_payload(partition, -1 - number)]])
+            push(each, [partition_id], [[_payload(partition, -1 - number)]])
             each.commit()
 
 

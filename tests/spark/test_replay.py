@@ -166,9 +166,9 @@ def test_a_replay_waits_for_messages_that_are_being_stored(
 ) -> None:
     """Otherwise it would replay a later message of another partition, and never this one."""
     with psycopg.connect(dsn) as connection:
-        lane = filling.partition_ids(connection, "orders", ["p0"])["p0"]
+        partition_id = filling.partition_ids(connection, "orders", ["p0"])["p0"]
         connection.commit()
-        filling.push(connection, [lane], [[b"1"]])
+        filling.push(connection, [partition_id], [[b"1"]])
         log.push("p1", [2])
         timer = threading.Timer(2, connection.commit)
         timer.start()
@@ -187,12 +187,12 @@ def test_a_lagging_lake_is_replayed_up_to_its_first_missing_message(
     lake = archive_of(dsn, tmp_path)
     archive.run(spark, lake)
     with psycopg.connect(dsn) as slow:  # Its transaction ID is lower, and its time is later.
-        lane = filling.partition_ids(slow, "orders", ["p1"])["p1"]
+        partition_id = filling.partition_ids(slow, "orders", ["p1"])["p1"]
         slow.commit()
         slow.execute("select pg_current_xact_id()")
         log.push("p0", [1])
         log.advance(seconds=5)
-        filling.push(slow, [lane], [[b"2"]])
+        filling.push(slow, [partition_id], [[b"2"]])
 
     def stop(progress: archive.Progress) -> None:
         if progress.step == "archived":

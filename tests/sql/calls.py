@@ -164,8 +164,8 @@ def advance(steps: Sequence[Advance], acked: Sequence[Lease]) -> Call:
 
 def partition_ids(queue: str, *partitions: str) -> Call:
     """Find or create partitions."""
-    lanes = [(queue, partition, 0) for partition in partitions]
-    return record(_QUEUES.partition_ids(lanes))
+    named = [(queue, partition, 0) for partition in partitions]
+    return record(_QUEUES.partition_ids(named))
 
 
 def configure(queue: str, **options: object) -> Call:

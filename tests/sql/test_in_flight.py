@@ -37,9 +37,9 @@ async def connect(dsn: str) -> AsyncIterator[Connect]:
 async def queue(connection: "Connection", **options: object) -> tuple[int, int]:
     """Create a queue with a group and a partition, and return their IDs."""
     await run(connection, configure("orders", **options))
-    (lane,) = await run(connection, partition_ids("orders", "a"))
+    (row,) = await run(connection, partition_ids("orders", "a"))
     (group,) = await run(connection, subscribe("orders", "workers"))
-    return group["group_id"], lane["partition_id"]
+    return group["group_id"], row["partition_id"]
 
 
 @asynccontextmanager
@@ -85,8 +85,8 @@ async def test_a_concurrent_claim_leaves_no_rows_of_a_deleted_queue_or_group(
     connect: Connect, what: str, is_ordered: bool
 ) -> None:
     popper, eraser, watcher = [await connect() for _ in range(3)]
-    group_id, lane = await queue(watcher, ordered=is_ordered)
-    await run(watcher, push(lane))
+    group_id, partition_id = await queue(watcher, ordered=is_ordered)
+    await run(watcher, push(partition_id))
     deletion: Call = (
         ("delete_queue", "orders") if what == "queue" else ("delete_group", "orders", "workers")
     )
@@ -138,8 +138,8 @@ async def test_a_group_is_not_created_in_a_queue_that_is_being_deleted(connect: 
 
 async def test_a_long_queue_is_erased_in_steps(connect: Connect) -> None:
     connection = await connect()
-    _, lane = await queue(connection)
-    await run(connection, push(*[lane] * 4_500))
+    _, partition_id = await queue(connection)
+    await run(connection, push(*[partition_id] * 4_500))
     await run(connection, ("delete_queue", "orders"))
 
     steps = 1
@@ -153,24 +153,24 @@ async def test_a_long_queue_is_erased_in_steps(connect: Connect) -> None:
 # --- due messages
 
 
-async def schedule(connection: "Connection", lane: int, *delays: float) -> int:
+async def schedule(connection: "Connection", partition_id: int, *delays: float) -> int:
     """
     Schedule messages that become due one after the other, all in the past. Returns the queue's ID.
     """
     dues = [LONG_AGO + timedelta(seconds=delay) for delay in delays]
-    await run(connection, push(scheduled=[(lane, due) for due in dues]))
+    await run(connection, push(scheduled=[(partition_id, due) for due in dues]))
     return await connection.fetchval("select id from queen.queues")
 
 
 async def test_scheduled_messages_keep_their_order_among_concurrent_pops(connect: Connect) -> None:
     pusher, first, second, watcher = [await connect() for _ in range(4)]
-    group_id, lane = await queue(watcher)
-    await schedule(watcher, lane, *range(1_500))
+    group_id, partition_id = await queue(watcher)
+    await schedule(watcher, partition_id, *range(1_500))
     named = "update queen.scheduled set payload = convert_to(id::text, 'UTF8')"
     await watcher.execute(named)
 
     async with first.transaction():
-        async with open_transaction(pusher, push(lane)):
+        async with open_transaction(pusher, push(partition_id)):
             await run(first, pop(group_id, is_due_first=True))
         await run(second, pop(group_id, is_due_first=True))
     await run(second, pop(group_id, is_due_first=True))
@@ -189,8 +189,8 @@ async def test_a_locked_scheduled_message_is_not_overtaken(
     connect: Connect,
 ) -> None:
     holder, popper, watcher = [await connect() for _ in range(3)]
-    group_id, lane = await queue(watcher)
-    await schedule(watcher, lane, 1, 2, 3)
+    group_id, partition_id = await queue(watcher)
+    await schedule(watcher, partition_id, 1, 2, 3)
 
     async with holder.transaction():
         await holder.fetch("select 1 from queen.scheduled where id = 2 for update")
@@ -202,8 +202,8 @@ async def test_a_locked_scheduled_message_is_not_overtaken(
 
 async def test_a_scheduled_message_that_expires_unread_is_counted(connect: Connect) -> None:
     connection = await connect()
-    group_id, lane = await queue(connection)
-    await schedule(connection, lane, 1, 2)
+    group_id, partition_id = await queue(connection)
+    await schedule(connection, partition_id, 1, 2)
     await connection.execute("update queen.scheduled set ttl_seconds = 5")
 
     popped = await run(connection, pop(group_id, batch=10, is_due_first=True))
@@ -215,8 +215,8 @@ async def test_due_messages_of_a_queue_that_is_being_deleted_fail_no_pop(
     connect: Connect,
 ) -> None:
     connection = await connect()
-    _, lane = await queue(connection)
-    queue_id = await schedule(connection, lane, 1)
+    _, partition_id = await queue(connection)
+    queue_id = await schedule(connection, partition_id, 1)
     await run(connection, ("delete_queue", "orders"))
 
     # A pop that has just read the queue.
@@ -233,8 +233,8 @@ async def test_a_change_to_ordered_waits_for_a_concurrent_claim(
     connect: Connect,
 ) -> None:
     popper, other, watcher = [await connect() for _ in range(3)]
-    group_id, lane = await queue(watcher, ordered=False)
-    await run(watcher, push(lane, lane))
+    group_id, partition_id = await queue(watcher, ordered=False)
+    await run(watcher, push(partition_id, partition_id))
 
     async with popper.transaction():
         (lease,) = leases(await run(popper, pop(group_id)))
@@ -253,8 +253,8 @@ async def test_a_change_to_ordered_waits_for_a_concurrent_claim(
 
 async def test_a_change_of_order_ends_with_the_last_earlier_delivery(connect: Connect) -> None:
     connection = await connect()
-    group_id, lane = await queue(connection, ordered=False)
-    await run(connection, push(lane))
+    group_id, partition_id = await queue(connection, ordered=False)
+    await run(connection, push(partition_id))
     await run(connection, configure("orders", ordered=True))
     changed = "select order_changed_at is not null from queen.queues"
     assert await connection.fetchval(changed)

@@ -76,7 +76,7 @@ async def group(connection: "Connection", name: str) -> int:
     return row["group_id"]
 
 
-async def lanes(connection: "Connection", *names: str) -> list[int]:
+async def partitions_of(connection: "Connection", *names: str) -> list[int]:
     rows = await run(connection, partition_ids("orders", *names))
     return [row["partition_id"] for row in rows]
 
@@ -93,7 +93,7 @@ async def arrange(connection: "Connection", options: Mapping[str, object]) -> Sc
     await run(connection, configure("orders", **options))
     group_id, other_id = [await group(connection, name) for name in ("workers", "others")]
     names = ("ready", "idle", "held", "held too", "due", "expired")
-    ids = await lanes(connection, *names)
+    ids = await partitions_of(connection, *names)
     await run(connection, push(*ids))
     dead: list[int] = []
     for name in ("idle", "held"):
@@ -146,7 +146,7 @@ async def test_pushes_to_the_same_partitions_in_any_order_do_not_deadlock(connec
     connections = [await connect() for _ in range(4)]
     await run(connections[0], configure("orders"))
     await group(connections[0], "workers")
-    ids = await lanes(connections[0], "a", "b", "c", "d")
+    ids = await partitions_of(connections[0], "a", "b", "c", "d")
 
     async def push_often(connection: "Connection", number: int) -> None:
         order = random.Random(number)
@@ -164,7 +164,7 @@ async def test_transactions_in_opposite_directions_do_not_deadlock(connect: Conn
     await run(popper, configure("orders"))
     group_id = await group(popper, "workers")
     await group(popper, "others")
-    ids = await lanes(popper, "a", "b")
+    ids = await partitions_of(popper, "a", "b")
     await run(popper, push(*ids))
 
     for offset in range(ROUNDS):
@@ -406,8 +406,8 @@ POPS: Mapping[str, Callable[[Scene], Call]] = {
     "pop": lambda s: pop(s.group_id, batch=100, partitions=100),
     "pop of what is due": lambda s: pop(s.group_id, batch=100, partitions=100, is_due_first=True),
     "pop without lease": lambda s: pop(s.group_id, batch=100, partitions=100, is_auto=True),
-    "pop of a lane that is ready": lambda s: pop(s.group_id, partition="ready"),
-    "pop of a lane that is due": lambda s: pop(s.group_id, partition="due", is_due_first=True),
+    "pop of a partition that is ready": lambda s: pop(s.group_id, partition="ready"),
+    "pop of a partition that is due": lambda s: pop(s.group_id, partition="due", is_due_first=True),
 }
 
 QUEUES: Mapping[str, Mapping[str, object]] = {
@@ -487,7 +487,7 @@ async def test_first_pops_of_a_limited_group_do_not_wait_for_each_other(connect:
     holder, popper = [await connect() for _ in range(2)]
     await run(holder, configure("orders", **QUEUES["limited in rate"]))
     group_id = await group(holder, "workers")
-    await run(holder, push(*await lanes(holder, "a", "b")))
+    await run(holder, push(*await partitions_of(holder, "a", "b")))
     await popper.execute("set lock_timeout = '1s'")
 
     transaction = holder.transaction()
@@ -504,7 +504,7 @@ async def test_locking_a_partition_does_not_write_its_row(connect: Connect) -> N
     connections = [await connect() for _ in range(4)]
     await run(connections[0], configure("orders", ordered=False))
     group_id = await group(connections[0], "workers")
-    ids = await lanes(connections[0], "a", "b", "c")
+    ids = await partitions_of(connections[0], "a", "b", "c")
     rows = "select id, ctid::text, xmin::text from queen.partitions order by id"
     before = await connections[0].fetch(rows)
 
@@ -573,7 +573,7 @@ async def test_a_seek_of_a_partly_created_group_does_not_deadlock_with_a_push(
 ) -> None:
     gate, seeker = [await connect() for _ in range(2)]
     await run(gate, configure("orders"))
-    ids = sorted(await lanes(gate, *(f"p{number}" for number in range(1_100))))
+    ids = sorted(await partitions_of(gate, *(f"p{number}" for number in range(1_100))))
     await group(gate, "late")
 
     async with gate.transaction():
@@ -590,7 +590,7 @@ async def test_dead_lettering_for_a_partly_created_group_locks_no_later_partitio
     """Creating the group's rows locks later partitions too, each in its own transaction."""
     gate, other = [await connect() for _ in range(2)]
     await run(gate, configure("orders"))
-    ids = sorted(await lanes(gate, *(f"p{number}" for number in range(1_100))))
+    ids = sorted(await partitions_of(gate, *(f"p{number}" for number in range(1_100))))
     group_id = await group(gate, "late")
     call: Call = ("give_up", ids[0], 0, "late", "by hand")
     await other.execute("set lock_timeout = '10s'")

@@ -63,14 +63,14 @@ async def test_600_concurrent_calls_succeed_and_leave_no_messages(engines: list[
     async def call(number: int) -> None:
         engine = engines[number % 2]
         if number % 3 == 0:
-            await push(engine, QUEUE, number, partition=f"lane {number % 7}")
+            await push(engine, QUEUE, number, partition=f"p{number % 7}")
             return
         deliveries = await pop(engine, QUEUE, batch=3, partitions=2)
         taken.extend(values(deliveries))
         await ack_all(engine, deliveries)
 
     # Create the queue before the first pop.
-    await push(engines[0], QUEUE, 0, partition="lane 0")
+    await push(engines[0], QUEUE, 0, partition="p0")
     await asyncio.gather(*(call(number) for number in range(1, CALLS + 1)))
     taken += await drain(engines[0], QUEUE)
 

@@ -41,12 +41,12 @@ async def test_a_batch_is_staged_and_published_and_wakes_consumers(
 ) -> None:
     id_ = await queue_id(pipeline)
     for version in range(2):
-        ((_, lane),) = await run(pipeline, partition_ids("orders", f"p{version}"))
+        ((_, partition_id),) = await run(pipeline, partition_ids("orders", f"p{version}"))
         write = uuid4()
-        await pipeline.execute(STAGE, write, lane, *encode([b"1"]))
+        await pipeline.execute(STAGE, write, partition_id, *encode([b"1"]))
         (row,) = await run(pipeline, ("publish", "app", id_, version, [write], [1]))
         assert (row["outcome"], row["messages"]) == ("published", 1)
-        await run(pipeline, push(lane))
+        await run(pipeline, push(partition_id))
 
     ready = "select count(*) from queen.consumers where ready_at is not null"
     assert await pipeline.fetchval(ready) == 2
@@ -65,8 +65,8 @@ async def test_a_data_key_is_created_and_used(pipeline: "Connection") -> None:
 
 
 async def test_a_queue_is_archived_and_held(pipeline: "Connection") -> None:
-    ((_, lane),) = await run(pipeline, partition_ids("orders", "p"))
-    await run(pipeline, push(lane))
+    ((_, partition_id),) = await run(pipeline, partition_ids("orders", "p"))
+    await run(pipeline, push(partition_id))
     await run(pipeline, ("open_archive", "orders", "orders", "iceberg", "/lake"))
     (horizon,) = await run(pipeline, ("horizon",))
 

@@ -35,7 +35,7 @@ async def connect(dsn: str) -> AsyncIterator[Connect]:
         yield connect
 
 
-async def lanes(connection: "Connection", *names: str, **options: object) -> list[int]:
+async def partitions(connection: "Connection", *names: str, **options: object) -> list[int]:
     await run(connection, configure("orders", **options))
     return [row["partition_id"] for row in await run(connection, partition_ids("orders", *names))]
 
@@ -43,8 +43,10 @@ async def lanes(connection: "Connection", *names: str, **options: object) -> lis
 async def stage(connection: "Connection", *entries: tuple[int, Sequence[bytes]]) -> UUID:
     """Stage the rows of one task attempt: segments with a partition and payloads each."""
     write = uuid4()
-    for number, (lane, payloads) in enumerate(entries):
-        await connection.execute(STAGE, write, number, lane, len(payloads), *encode(payloads))
+    for number, (partition_id, payloads) in enumerate(entries):
+        await connection.execute(
+            STAGE, write, number, partition_id, len(payloads), *encode(payloads)
+        )
     return write
 
 
@@ -61,16 +63,16 @@ async def publish(
     return row["outcome"], row["messages"]
 
 
-async def log(connection: "Connection", lane: int) -> list[str]:
+async def log(connection: "Connection", partition_id: int) -> list[str]:
     rows = await connection.fetch(
-        'select payload from queen.messages where partition_id = $1 order by "offset"', lane
+        'select payload from queen.messages where partition_id = $1 order by "offset"', partition_id
     )
     return [row["payload"] for row in rows]
 
 
 async def test_staged_rows_are_visible_after_publishing(connect: Connect) -> None:
     connection = await connect()
-    one, two = await lanes(connection, "a", "b")
+    one, two = await partitions(connection, "a", "b")
     first = await stage(connection, (one, [b"1", b"2"]), (two, [b"3"]))
     second = await stage(connection, (one, [b"4"]))
     assert await log(connection, one) == []
@@ -85,25 +87,25 @@ async def test_staged_rows_are_visible_after_publishing(connect: Connect) -> Non
 
 async def test_a_batch_is_published_once_for_any_tasks(connect: Connect) -> None:
     connection = await connect()
-    (lane,) = await lanes(connection, "a")
-    await publish(connection, 3, (await stage(connection, (lane, [b"1"])), 1))
+    (partition_id,) = await partitions(connection, "a")
+    await publish(connection, 3, (await stage(connection, (partition_id, [b"1"])), 1))
 
-    again = await publish(connection, 3, (await stage(connection, (lane, [b"2"])), 1))
-    before = await publish(connection, 2, (await stage(connection, (lane, [b"3"])), 1))
-    after = await publish(connection, 4, (await stage(connection, (lane, [b"4"])), 1))
+    again = await publish(connection, 3, (await stage(connection, (partition_id, [b"2"])), 1))
+    before = await publish(connection, 2, (await stage(connection, (partition_id, [b"3"])), 1))
+    after = await publish(connection, 4, (await stage(connection, (partition_id, [b"4"])), 1))
 
     assert (again, before, after) == (("replayed", None), ("replayed", None), ("published", 1))
-    assert await log(connection, lane) == ["1", "4"]
+    assert await log(connection, partition_id) == ["1", "4"]
     assert await connection.fetchval("select count(*) from queen.staged") == 0
 
 
 async def test_an_application_numbers_its_batches_per_queue(connect: Connect) -> None:
     connection = await connect()
-    (lane,) = await lanes(connection, "a")
+    (partition_id,) = await partitions(connection, "a")
     await run(connection, configure("others"))
     rows = await run(connection, partition_ids("others", "a"))
     other = rows[0]["partition_id"]
-    await publish(connection, 0, (await stage(connection, (lane, [b"1"])), 1))
+    await publish(connection, 0, (await stage(connection, (partition_id, [b"1"])), 1))
 
     write = await stage(connection, (other, [b"1"]))
     answer = await publish(connection, 0, (write, 1), queue="others")
@@ -114,8 +116,8 @@ async def test_an_application_numbers_its_batches_per_queue(connect: Connect) ->
 
 async def test_two_drivers_with_one_batch_publish_it_once(connect: Connect) -> None:
     first, second = await connect(), await connect()
-    (lane,) = await lanes(first, "a")
-    mine, theirs = [await stage(first, (lane, [text])) for text in (b"1", b"2")]
+    (partition_id,) = await partitions(first, "a")
+    mine, theirs = [await stage(first, (partition_id, [text])) for text in (b"1", b"2")]
 
     async with first.transaction():
         assert await publish(first, 0, (mine, 1)) == ("published", 1)
@@ -124,37 +126,37 @@ async def test_two_drivers_with_one_batch_publish_it_once(connect: Connect) -> N
         assert not waiting.done()
 
     assert await waiting == ("replayed", None)
-    assert await log(first, lane) == ["1"]
+    assert await log(first, partition_id) == ["1"]
 
 
 async def test_a_batch_with_rows_lost_in_a_crash_is_not_published_partly(connect: Connect) -> None:
     connection = await connect()
-    (lane,) = await lanes(connection, "a")
-    whole = await stage(connection, (lane, [b"1"]))
-    cut = await stage(connection, (lane, [b"2"]))
+    (partition_id,) = await partitions(connection, "a")
+    whole = await stage(connection, (partition_id, [b"1"]))
+    cut = await stage(connection, (partition_id, [b"2"]))
 
     answer = await publish(connection, 0, (whole, 1), (cut, 2))
 
     assert answer == ("lost", None)
-    assert await log(connection, lane) == []
+    assert await log(connection, partition_id) == []
     assert await publish(connection, 0, (whole, 1)) == ("published", 1)
 
 
 async def test_plaintext_is_not_published_to_an_encrypted_queue(connect: Connect) -> None:
     connection = await connect()
-    (lane,) = await lanes(connection, "a", encrypted=True)
-    write = await stage(connection, (lane, [b"1"]))
+    (partition_id,) = await partitions(connection, "a", encrypted=True)
+    write = await stage(connection, (partition_id, [b"1"]))
 
     with pytest.raises(asyncpg.PostgresError) as raised:
         await publish(connection, 0, (write, 1))
 
     assert raised.value.sqlstate == "QN017"
-    assert await log(connection, lane) == []
+    assert await log(connection, partition_id) == []
 
 
 async def test_a_removed_partition_stops_the_whole_batch(connect: Connect) -> None:
     connection = await connect()
-    one, two = await lanes(connection, "a", "b")
+    one, two = await partitions(connection, "a", "b")
     write = await stage(connection, (one, [b"1"]), (two, [b"2"]))
     await connection.execute("delete from queen.partitions where id = $1", two)
 
@@ -167,30 +169,30 @@ async def test_a_removed_partition_stops_the_whole_batch(connect: Connect) -> No
 
 async def test_a_large_batch_is_published_in_pieces_and_in_order(connect: Connect) -> None:
     connection = await connect()
-    (lane,) = await lanes(connection, "a")
+    (partition_id,) = await partitions(connection, "a")
     big = b'"' + b"x" * 20_000_000
-    write = await stage(connection, *((lane, [big + b'%d"' % n]) for n in range(4)))
+    write = await stage(connection, *((partition_id, [big + b'%d"' % n]) for n in range(4)))
 
     assert await publish(connection, 0, (write, 4)) == ("published", 4)
-    assert [text[-2] for text in await log(connection, lane)] == ["0", "1", "2", "3"]
+    assert [text[-2] for text in await log(connection, partition_id)] == ["0", "1", "2", "3"]
 
 
 async def test_a_write_without_a_name_is_not_recorded(connect: Connect) -> None:
     connection = await connect()
-    (lane,) = await lanes(connection, "a")
+    (partition_id,) = await partitions(connection, "a")
 
     for text in (b"1", b"2"):
-        write = await stage(connection, (lane, [text]))
+        write = await stage(connection, (partition_id, [text]))
         assert await publish(connection, 0, (write, 1), app=None) == ("published", 1)
 
-    assert await log(connection, lane) == ["1", "2"]
+    assert await log(connection, partition_id) == ["1", "2"]
     assert await connection.fetchval("select count(*) from queen.publications") == 0
 
 
 async def test_rows_that_were_never_published_are_removed_later(connect: Connect) -> None:
     connection = await connect()
-    (lane,) = await lanes(connection, "a")
-    await stage(connection, (lane, [b"1"]))
+    (partition_id,) = await partitions(connection, "a")
+    await stage(connection, (partition_id, [b"1"]))
 
     assert (await run(connection, ("forget_staged", 60.0, 10)))[0]["removed"] == 0
     assert (await run(connection, ("forget_staged", -60.0, 10)))[0]["removed"] == 1

@@ -30,7 +30,7 @@ async def connect(dsn: str) -> AsyncIterator[Connect]:
         yield connect
 
 
-async def lanes(connection: "Connection", *names: str) -> list[int]:
+async def partitions(connection: "Connection", *names: str) -> list[int]:
     """The IDs of a queue's partitions."""
     await run(connection, configure("orders"))
     return [row["partition_id"] for row in await run(connection, partition_ids("orders", *names))]
@@ -62,7 +62,7 @@ async def test_xids_never_decrease_in_a_partition_even_if_commits_were_out_of_or
     connect: Connect,
 ) -> None:
     holder, waiting, watcher, fast = [await connect() for _ in range(4)]
-    one, two, three = await lanes(watcher, "a", "b", "c")
+    one, two, three = await partitions(watcher, "a", "b", "c")
     async with holder.transaction():
         await run(holder, push(two))
         # It has its xid from the first partition, and waits for the second.
@@ -90,10 +90,10 @@ async def test_a_batch_ends_before_the_transaction_that_exceeds_its_limit(
     connect: Connect,
 ) -> None:
     connection = await connect()
-    (lane,) = await lanes(connection, "a")
+    (partition_id,) = await partitions(connection, "a")
     xids: list[int] = []
     for _ in range(5):
-        (row,) = await run(connection, push(lane))
+        (row,) = await run(connection, push(partition_id))
         xids.append(row["xid"])
     end = await horizon(connection)
 
@@ -108,7 +108,7 @@ async def test_a_batch_ends_before_the_transaction_that_exceeds_its_limit(
 
 async def test_a_batch_does_not_pass_an_open_transaction(connect: Connect) -> None:
     writer, reader = await connect(), await connect()
-    one, two = await lanes(reader, "a", "b")
+    one, two = await partitions(reader, "a", "b")
     async with writer.transaction():
         (row,) = await run(writer, push(one))
         await run(reader, push(two))
@@ -121,9 +121,9 @@ async def test_a_batch_does_not_pass_an_open_transaction(connect: Connect) -> No
 
 async def test_the_parts_of_a_batch_are_about_equal(connect: Connect) -> None:
     connection = await connect()
-    (lane,) = await lanes(connection, "a")
+    (partition_id,) = await partitions(connection, "a")
     for _ in range(12):
-        await run(connection, push(lane))
+        await run(connection, push(partition_id))
     end = await horizon(connection)
     queue = await queue_id(connection)
 
@@ -136,10 +136,10 @@ async def test_the_parts_of_a_batch_are_about_equal(connect: Connect) -> None:
 
 async def test_a_time_is_found_among_the_transactions(connect: Connect, clock: Clock) -> None:
     connection = await connect()
-    (lane,) = await lanes(connection, "a")
+    (partition_id,) = await partitions(connection, "a")
     rows: list[asyncpg.Record] = []
     for _ in range(6):
-        rows += await run(connection, push(lane))
+        rows += await run(connection, push(partition_id))
         await clock.advance(seconds=60)
     queue = await queue_id(connection)
 
@@ -158,11 +158,11 @@ async def missed(connection: "Connection", at: int, since: int) -> bool:
     return (await run(connection, ("missed", queue, at, since)))[0]["is_missed"]
 
 
-async def purge(connection: "Connection", lane: int, end: int) -> None:
+async def purge(connection: "Connection", partition_id: int, end: int) -> None:
     await connection.fetch(
         "select c.* from queen.queues q, queen.cut($1, q.id, $2, 1000, 'age') c"
         " where q.name = 'orders'",
-        lane,
+        partition_id,
         end,
     )
 
@@ -171,12 +171,12 @@ async def test_a_reader_detects_messages_that_were_removed_before_it_read_them(
     connect: Connect,
 ) -> None:
     connection = await connect()
-    (lane,) = await lanes(connection, "a")
-    xids = [(await run(connection, push(lane)))[0]["xid"] for _ in range(3)]
+    (partition_id,) = await partitions(connection, "a")
+    xids = [(await run(connection, push(partition_id)))[0]["xid"] for _ in range(3)]
     since = await horizon(connection)
     assert not await missed(connection, 0, since)
 
-    await purge(connection, lane, 2)
+    await purge(connection, partition_id, 2)
 
     assert await missed(connection, 0, since)
     assert await missed(connection, xids[1], since)
@@ -186,10 +186,10 @@ async def test_a_reader_detects_messages_that_were_removed_before_it_read_them(
 
 async def test_a_loss_is_known_after_its_record_is_removed(connect: Connect) -> None:
     connection = await connect()
-    (lane,) = await lanes(connection, "a")
-    xids = [(await run(connection, push(lane)))[0]["xid"] for _ in range(3)]
+    (partition_id,) = await partitions(connection, "a")
+    xids = [(await run(connection, push(partition_id)))[0]["xid"] for _ in range(3)]
     since = await horizon(connection)
-    await purge(connection, lane, 2)
+    await purge(connection, partition_id, 2)
     (duty,) = await connection.fetch(
         "insert into queen.duties (name, epoch) values ('retention', 7)"
         " on conflict (name) do update set epoch = 7 returning epoch"

@@ -166,11 +166,13 @@ async def test_a_run_begins_before_the_end_of_the_last_one(
 async def test_messages_pushed_long_ago_that_commit_now_are_included(
     connect: Connect, connection: "Connection", clock: Clock
 ) -> None:
-    (lane,) = [r["partition_id"] for r in await run(connection, partition_ids("orders", "a"))]
+    (partition_id,) = [
+        r["partition_id"] for r in await run(connection, partition_ids("orders", "a"))
+    ]
     other = await connect()
     transaction = other.transaction()
     await transaction.start()
-    await run(other, push(lane))
+    await run(other, push(partition_id))
     await clock.advance(seconds=2 * 3_600)
     planned = await plan(connection)
     await mark(connection, planned)

@@ -42,8 +42,8 @@ class Scene:
         await run(connection, configure("orders", **EVERYTHING_IS_OLD))
         (found,) = await run(connection, subscribe("orders", "g"))
         self.group_id = found["group_id"]
-        (lane,) = await run(connection, partition_ids("orders", "p"))
-        self.partition_id = lane["partition_id"]
+        (row,) = await run(connection, partition_ids("orders", "p"))
+        self.partition_id = row["partition_id"]
         await run(connection, push(self.partition_id))
         await connection.execute(
             """

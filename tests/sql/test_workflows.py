@@ -213,15 +213,14 @@ async def test_advances_of_the_same_workflows_in_any_order_do_not_deadlock(
     group_id = row["group_id"]
     names = [f"p{number}" for number in range(16)]
     rows = await run(first, partition_ids("work", *names))
-    lanes = [row["partition_id"] for row in rows]
     ids = [
         await start(first, step("map", "end", items=list(range(16))), step("end", sources=1))
         for _ in range(2)
     ]
     sent = [await messages(first, id_) for id_ in ids]
     work: list[Call] = []
-    for number, (name, lane) in enumerate(zip(names, lanes, strict=True)):
-        lease = await _deliver(first, group_id, lane, name)
+    for number, (name, row) in enumerate(zip(names, rows, strict=True)):
+        lease = await _deliver(first, group_id, row["partition_id"], name)
         pair = [sent[0][number], sent[1][number]]
         # Each transaction covers both workflows, in either order.
         work.append(_advance_call(pair if number % 2 else pair[::-1], [lease]))

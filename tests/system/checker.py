@@ -436,17 +436,17 @@ class Checker:
         """
         events: list[tuple[float, int, dict[int, list[int]], str]] = []
         for key, attempts in self._pushes.items():
-            lanes: defaultdict[int, list[int]] = defaultdict(list)
+            offsets_of: defaultdict[int, list[int]] = defaultdict(list)
             for item in attempts[0].args["items"]:
                 for partition_id, offset in self._places.get(item["key"], [])[:1]:
-                    lanes[partition_id].append(offset)
-            for partition_id, offsets in lanes.items():
+                    offsets_of[partition_id].append(offset)
+            for partition_id, offsets in offsets_of.items():
                 if offsets != sorted(offsets):
                     self._say("I6", f"{partition_id}: the batch of {key} is out of order")
-            events.append((attempts[0].inv, 1, lanes, key))
+            events.append((attempts[0].inv, 1, offsets_of, key))
             returned = [op.ret for op in attempts if op.is_ok]
             if returned:
-                events.append((min(returned), 0, lanes, key))
+                events.append((min(returned), 0, offsets_of, key))
         highest: defaultdict[int, int] = defaultdict(lambda: -1)
         for _, is_begin, of_push, key in sorted(events, key=lambda event: event[:2]):
             for partition_id, offsets in of_push.items():

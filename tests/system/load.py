@@ -163,7 +163,7 @@ class Producing:
     ) -> tuple[list[PushItem], list[dict[str, Any]]]:
         # Requests that are repeated as a whole may span partitions.
         most = 2 if producer.identity == "sequence" else 1
-        lanes = [f"p{rng.randrange(producer.partitions)}" for _ in range(rng.randint(1, most))]
+        names = [f"p{rng.randrange(producer.partitions)}" for _ in range(rng.randint(1, most))]
         items: list[PushItem] = []
         args: list[dict[str, Any]] = []
         for at in range(rng.randint(1, 8)):
@@ -173,7 +173,7 @@ class Producing:
             items.append(
                 PushItem(
                     queue=producer.queue,
-                    partition=lanes[at % len(lanes)],
+                    partition=names[at % len(names)],
                     payload=payload.encode(),
                     transaction_id=tx,
                 )

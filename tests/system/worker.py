@@ -107,13 +107,13 @@ class Producers:
         while n < stream.count:
             size = min(rng.randint(1, stream.max_batch), stream.count - n)
             # Sometimes one push goes to several partitions, which may or may not share its commit.
-            lanes = rng.sample(
+            numbers = rng.sample(
                 range(stream.partitions), min(rng.choice((1, 1, 3)), stream.partitions)
             )
             items = [
                 PushItem(
                     queue=stream.queue,
-                    partition=f"p{lanes[at % len(lanes)]}",
+                    partition=f"p{numbers[at % len(numbers)]}",
                     payload=_ENCODE(
                         Payload(stream.producer, n + at, "x" * rng.randrange(100)),
                     ),
