@@ -44,7 +44,7 @@ CREATE TYPE queen.claim AS (
 	extras bytea[],
 	created_ats timestamp with time zone[],
 	left_messages integer[],
-	left_lanes integer[],
+	left_partitions integer[],
 	lapsed bigint,
 	buried bigint,
 	dropped bigint,
@@ -497,7 +497,7 @@ CREATE FUNCTION queen.check_producers(p_producers text[], p_sequences bigint[], 
 -- Name: claim_due(bigint, queen.queues, integer, bigint[], timestamp with time zone, integer[], integer[], double precision[], boolean, bigint, bigint, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_left integer[], p_lanes_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) RETURNS queen.claim
+CREATE FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) RETURNS queen.claim
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -506,7 +506,7 @@ CREATE FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level
 -- Name: claim_new(bigint, queen.queues, integer, bigint[], timestamp with time zone, integer[], integer[], double precision[], boolean, bigint, bigint, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_left integer[], p_lanes_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) RETURNS queen.claim
+CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) RETURNS queen.claim
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -705,7 +705,7 @@ CREATE FUNCTION queen.drop_steps(p_id text, p_steps text[], p_parts integer[], p
 -- Name: due_deliveries(bigint, integer, bigint[], timestamp with time zone, timestamp with time zone, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.due_deliveries(p_group_id bigint, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer) RETURNS SETOF queen.deliveries
+CREATE FUNCTION queen.due_deliveries(p_group_id bigint, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer) RETURNS SETOF queen.deliveries
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -1514,7 +1514,7 @@ CREATE FUNCTION queen.new_queue(p_defaults jsonb) RETURNS jsonb
 -- Name: next_at(bigint, queen.queues, bigint[], timestamp with time zone, timestamp with time zone, boolean, boolean, bigint, timestamp with time zone, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_lanes bigint[], p_since timestamp with time zone, p_due_since timestamp with time zone, p_due boolean, p_fresh boolean, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone) RETURNS double precision
+CREATE FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_partition_ids bigint[], p_since timestamp with time zone, p_due_since timestamp with time zone, p_due boolean, p_fresh boolean, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone) RETURNS double precision
     LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
@@ -2389,7 +2389,7 @@ CREATE FUNCTION queen.waits_for_room(p_group_ids bigint[]) RETURNS boolean
 -- Name: wants_more(integer[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.wants_more(p_left integer[], p_lanes_left integer[]) RETURNS boolean
+CREATE FUNCTION queen.wants_more(p_left integer[], p_partitions_left integer[]) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $$ … $$;
 
@@ -4761,17 +4761,17 @@ REVOKE ALL ON FUNCTION queen.check_producers(p_producers text[], p_sequences big
 
 
 --
--- Name: FUNCTION claim_due(p_group_id bigint, p_queue queen.queues, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_left integer[], p_lanes_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION claim_due(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_left integer[], p_lanes_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
--- Name: FUNCTION claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_left integer[], p_lanes_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_left integer[], p_lanes_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
@@ -4908,10 +4908,10 @@ REVOKE ALL ON FUNCTION queen.drop_steps(p_id text, p_steps text[], p_parts integ
 
 
 --
--- Name: FUNCTION due_deliveries(p_group_id bigint, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION due_deliveries(p_group_id bigint, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.due_deliveries(p_group_id bigint, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.due_deliveries(p_group_id bigint, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer) FROM PUBLIC;
 
 
 --
@@ -5454,10 +5454,10 @@ REVOKE ALL ON FUNCTION queen.new_queue(p_defaults jsonb) FROM PUBLIC;
 
 
 --
--- Name: FUNCTION next_at(p_group_id bigint, p_queue queen.queues, p_lanes bigint[], p_since timestamp with time zone, p_due_since timestamp with time zone, p_due boolean, p_fresh boolean, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION next_at(p_group_id bigint, p_queue queen.queues, p_partition_ids bigint[], p_since timestamp with time zone, p_due_since timestamp with time zone, p_due boolean, p_fresh boolean, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_lanes bigint[], p_since timestamp with time zone, p_due_since timestamp with time zone, p_due boolean, p_fresh boolean, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_partition_ids bigint[], p_since timestamp with time zone, p_due_since timestamp with time zone, p_due boolean, p_fresh boolean, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
@@ -6014,10 +6014,10 @@ REVOKE ALL ON FUNCTION queen.waits_for_room(p_group_ids bigint[]) FROM PUBLIC;
 
 
 --
--- Name: FUNCTION wants_more(p_left integer[], p_lanes_left integer[]); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION wants_more(p_left integer[], p_partitions_left integer[]); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.wants_more(p_left integer[], p_lanes_left integer[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.wants_more(p_left integer[], p_partitions_left integer[]) FROM PUBLIC;
 
 
 --

@@ -79,28 +79,28 @@ create or replace function queen.recent_of (
 as $$
 #variable_conflict use_column
 declare
-  v_recent  bigint[] := coalesce(p_recent, '{}');
-  v_lane_id bigint;
-  v_beside  bigint[];
+  v_recent   bigint[] := coalesce(p_recent, '{}');
+  v_other_id bigint;
+  v_beside   bigint[];
 begin
   if p_queue.in_order then
     return v_recent;  -- Messages of an ordered queue have no priorities.
   end if;
-  for v_lane_id in
-    select l.id
+  for v_other_id in
+    select o.id
     from queen.partitions p
-    join queen.partitions l on l.queue_id = p.queue_id and l.name = p.name and l.id <> p.id
+    join queen.partitions o on o.queue_id = p.queue_id and o.name = p.name and o.id <> p.id
     where p.id = p_partition_id
   loop
     select c.recent into v_beside
     from queen.consumers c
-    where c.partition_id = v_lane_id and c.group_id = p_group_id
+    where c.partition_id = v_other_id and c.group_id = p_group_id
     order by c.version desc
     limit 1
     for no key update skip locked;
     if found then
       v_recent := v_recent || v_beside;
-    elsif exists (select 1 from queen.consumers c where c.partition_id = v_lane_id and c.group_id = p_group_id) then
+    elsif exists (select 1 from queen.consumers c where c.partition_id = v_other_id and c.group_id = p_group_id) then
       return null;
     end if;
   end loop;

@@ -3,18 +3,18 @@
 -- An expired lease counts as a failed attempt of its first unsettled message. The other messages keep their attempts.
 -- The arguments are those of claim_new. Locks: deliveries, then consumers, then partitions; skips locked rows.
 create or replace function queen.claim_due (
-  p_group_id   bigint,
-  p_queue      queen.queues,
-  p_level      integer,
-  p_lanes      bigint[],
-  p_since      timestamptz,
-  p_left       integer[],
-  p_lanes_left integer[],
-  p_leases     double precision[],
-  p_auto       boolean,
-  p_budget     bigint,
-  p_slots      bigint,
-  p_now        timestamptz
+  p_group_id        bigint,
+  p_queue           queen.queues,
+  p_level           integer,
+  p_partition_ids   bigint[],
+  p_since           timestamptz,
+  p_left            integer[],
+  p_partitions_left integer[],
+  p_leases          double precision[],
+  p_auto            boolean,
+  p_budget          bigint,
+  p_slots           bigint,
+  p_now             timestamptz
 )
   returns queen.claim
   language plpgsql
@@ -43,21 +43,21 @@ begin
   v_claim.dropped := 0;
   v_claim.has_more := false;
   v_claim.left_messages := p_left;
-  v_claim.left_lanes := p_lanes_left;
+  v_claim.left_partitions := p_partitions_left;
   for v_delivery in
     select d.*
     from queen.due_deliveries(
-      p_group_id, p_level, p_lanes, p_since, p_now,
+      p_group_id, p_level, p_partition_ids, p_since, p_now,
       -- A few more than requested, because some may have ended. No more than that, because every row found is locked.
       case when p_budget is null and p_slots is null then (
-        select least(1000, 10 + sum(o.lanes))::integer
-        from unnest(p_left, p_lanes_left) o (messages, lanes)
+        select least(1000, 10 + sum(o.partitions))::integer
+        from unnest(p_left, p_partitions_left) o (messages, partitions)
         where o.messages > 0
       ) else 1 end
     ) d
   loop
     while v_request <= cardinality(p_left)
-      and (v_claim.left_messages[v_request] <= 0 or v_claim.left_lanes[v_request] <= 0)
+      and (v_claim.left_messages[v_request] <= 0 or v_claim.left_partitions[v_request] <= 0)
     loop
       v_request := v_request + 1;
     end loop;
@@ -157,7 +157,7 @@ begin
     v_claim.messages := v_claim.messages + v_count;
     v_budget := v_budget - v_count;
     v_claim.left_messages[v_request] := v_claim.left_messages[v_request] - v_count;
-    v_claim.left_lanes[v_request] := v_claim.left_lanes[v_request] - 1;
+    v_claim.left_partitions[v_request] := v_claim.left_partitions[v_request] - 1;
     for v_run in select r from unnest(v_out) r order by lower(r) loop
       v_claim.requests := v_claim.requests || v_request;
       v_claim.delivery_ids := v_claim.delivery_ids || v_delivery.id;
@@ -179,19 +179,19 @@ $$;
 
 -- Lock deliveries of a group that are due. Skips locked rows.
 create or replace function queen.due_deliveries (
-  p_group_id bigint,
-  p_level    integer,
-  p_lanes    bigint[],
-  p_since    timestamptz,
-  p_now      timestamptz,
-  p_limit    integer
+  p_group_id      bigint,
+  p_level         integer,
+  p_partition_ids bigint[],
+  p_since         timestamptz,
+  p_now           timestamptz,
+  p_limit         integer
 )
   returns setof queen.deliveries
   language plpgsql
   volatile
 as $$
 begin
-  if p_lanes is null then
+  if p_partition_ids is null then
     return query
     select d.*
     from queen.deliveries d
@@ -202,11 +202,11 @@ begin
   else
     return query
     select d.*
-    from unnest(p_lanes) l (id)
+    from unnest(p_partition_ids) p (id)
     cross join lateral (
       select d.*
       from queen.deliveries d
-      where d.partition_id = l.id and d.group_id = p_group_id and d.until >= p_since and d.until <= p_now
+      where d.partition_id = p.id and d.group_id = p_group_id and d.until >= p_since and d.until <= p_now
       order by d.until
       limit p_limit
       for no key update skip locked

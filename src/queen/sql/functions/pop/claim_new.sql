@@ -1,21 +1,21 @@
 -- Claim new messages that are ready at one priority level of a group.
 --
--- p_lanes: only these partitions, or null. p_left, p_lanes_left: how many messages and partitions each request still
--- wants. p_budget, p_slots: the rest of the queue's limits, null for no limit. With a limit, one delivery is claimed per
--- call. Locks: consumers, then partitions; skips locked rows.
+-- p_partition_ids: only these partitions, or null. p_left, p_partitions_left: how many messages and partitions each
+-- request still wants. p_budget, p_slots: the rest of the queue's limits, null for no limit. With a limit, one delivery
+-- is claimed per call. Locks: consumers, then partitions; skips locked rows.
 create or replace function queen.claim_new (
-  p_group_id   bigint,
-  p_queue      queen.queues,
-  p_level      integer,
-  p_lanes      bigint[],
-  p_since      timestamptz,
-  p_left       integer[],
-  p_lanes_left integer[],
-  p_leases     double precision[],
-  p_auto       boolean,
-  p_budget     bigint,
-  p_slots      bigint,
-  p_now        timestamptz
+  p_group_id        bigint,
+  p_queue           queen.queues,
+  p_level           integer,
+  p_partition_ids   bigint[],
+  p_since           timestamptz,
+  p_left            integer[],
+  p_partitions_left integer[],
+  p_leases          double precision[],
+  p_auto            boolean,
+  p_budget          bigint,
+  p_slots           bigint,
+  p_now             timestamptz
 )
   returns queen.claim
   language plpgsql
@@ -23,59 +23,59 @@ create or replace function queen.claim_new (
 as $$
 #variable_conflict use_column
 declare
-  v_slots      integer[] := '{}';
-  v_ids        bigint[];
-  v_ctids      tid[];
-  v_claimeds   bigint[];
-  v_available  bigint[];
-  v_allowed    bigint[];
-  v_first_at   timestamptz;
-  v_passed     integer[];
-  v_found      integer;
-  v_locked     bigint[];
-  v_late       bigint[];
-  v_hold       boolean := p_queue.in_order and not p_auto;
-  v_wait       double precision := greatest(p_queue.delay_seconds, p_queue.window_seconds);
-  v_stale      timestamptz := queen.stale_before(p_queue, p_now);
-  v_passing    record;
-  v_left       integer[] := p_left;
-  v_lanes_left integer[] := p_lanes_left;
-  v_most       integer := case when p_budget is null and p_slots is null then 1000 else 1 end;
-  v_request    integer;
-  v_take       bigint;
-  v_messages   bigint := 0;
-  v_requests   integer[] := '{}';
-  v_taken      bigint[] := '{}';
-  v_taken_rows tid[] := '{}';
-  v_firsts     bigint[] := '{}';
-  v_ends       bigint[] := '{}';
-  v_delivered  bigint[];
-  v_tokens     uuid[];
-  v_untils     timestamptz[];
-  v_claim      queen.claim;
+  v_slots           integer[] := '{}';
+  v_ids             bigint[];
+  v_ctids           tid[];
+  v_claimeds        bigint[];
+  v_available       bigint[];
+  v_allowed         bigint[];
+  v_first_at        timestamptz;
+  v_passed          integer[];
+  v_found           integer;
+  v_locked          bigint[];
+  v_late            bigint[];
+  v_hold            boolean := p_queue.in_order and not p_auto;
+  v_wait            double precision := greatest(p_queue.delay_seconds, p_queue.window_seconds);
+  v_stale           timestamptz := queen.stale_before(p_queue, p_now);
+  v_passing         record;
+  v_left            integer[] := p_left;
+  v_partitions_left integer[] := p_partitions_left;
+  v_most            integer := case when p_budget is null and p_slots is null then 1000 else 1 end;
+  v_request         integer;
+  v_take            bigint;
+  v_messages        bigint := 0;
+  v_requests        integer[] := '{}';
+  v_taken           bigint[] := '{}';
+  v_taken_rows      tid[] := '{}';
+  v_firsts          bigint[] := '{}';
+  v_ends            bigint[] := '{}';
+  v_delivered       bigint[];
+  v_tokens          uuid[];
+  v_untils          timestamptz[];
+  v_claim           queen.claim;
 begin
   v_claim.taken := 0;
   v_claim.expired := 0;
   -- One slot for each partition that a request may still take, in request order.
-  if 1 >= all (p_lanes_left) then
+  if 1 >= all (p_partitions_left) then
     for v_request in 1 .. cardinality(p_left) loop
       exit when cardinality(v_slots) >= v_most;
-      if p_left[v_request] > 0 and p_lanes_left[v_request] > 0 then
+      if p_left[v_request] > 0 and p_partitions_left[v_request] > 0 then
         v_slots := array_append(v_slots, v_request);
       end if;
     end loop;
   else
     v_slots := array(
       select u.request::integer
-      from unnest(p_left, p_lanes_left) with ordinality u (messages, lanes, request)
-      cross join lateral generate_series(1, u.lanes) as k
+      from unnest(p_left, p_partitions_left) with ordinality u (messages, partitions, request)
+      cross join lateral generate_series(1, u.partitions) as k
       where u.messages > 0
       order by k, u.request
       limit v_most
     );
   end if;
 
-  if p_lanes is null then
+  if p_partition_ids is null then
     select array_agg(c.partition_id), array_agg(c.ctid), array_agg(c.claimed), min(c.ready_at)
     into v_ids, v_ctids, v_claimeds, v_first_at
     from (
@@ -94,11 +94,11 @@ begin
     into v_ids, v_ctids, v_claimeds
     from (
       select c.ctid, c.partition_id, c.claimed
-      from unnest(p_lanes) l (id)
+      from unnest(p_partition_ids) p (id)
       cross join lateral (
         select c.ctid, c.partition_id, c.claimed, c.ready_at, c.priority
         from queen.consumers c
-        where c.partition_id = l.id and c.group_id = p_group_id
+        where c.partition_id = p.id and c.group_id = p_group_id
         order by c.version desc
         limit 1
         for no key update skip locked
@@ -171,9 +171,9 @@ begin
         end as recent
         from queen.consumers r
         left join lateral (
-          select l.id
+          select o.id
           from queen.partitions p
-          join queen.partitions l on l.queue_id = p.queue_id and l.name = p.name and l.id <> p.id
+          join queen.partitions o on o.queue_id = p.queue_id and o.name = p.name and o.id <> p.id
           where p.id = r.partition_id
           limit 1
         ) b on true
@@ -193,7 +193,7 @@ begin
     v_take := least(v_available[v_slot], v_left[v_request], v_allowed[v_slot], p_budget);
     continue when v_take <= 0;
     v_left[v_request] := v_left[v_request] - v_take;
-    v_lanes_left[v_request] := v_lanes_left[v_request] - 1;
+    v_partitions_left[v_request] := v_partitions_left[v_request] - 1;
     v_messages := v_messages + v_take;
     v_requests := array_append(v_requests, v_request);
     v_taken := array_append(v_taken, v_ids[v_slot]);
@@ -298,7 +298,7 @@ begin
   v_claim.firsts := v_firsts;
   v_claim.ends := v_ends;
   v_claim.left_messages := v_left;
-  v_claim.left_lanes := v_lanes_left;
+  v_claim.left_partitions := v_partitions_left;
   return v_claim;
 end
 $$;

@@ -1,19 +1,19 @@
 -- Seconds until a group may have messages, as far as is known. Null if that needs a wake-up.
 --
--- p_lanes: only these partitions, or null. Messages that are ready or due already were locked by another pop, which may
--- not take all of them, so the caller searches again soon. p_due: include waiting deliveries and scheduled messages.
--- p_since, p_due_since: where the searches start.
+-- p_partition_ids: only these partitions, or null. Messages that are ready or due already were locked by another pop,
+-- which may not take all of them, so the caller searches again soon. p_due: include waiting deliveries and scheduled
+-- messages. p_since, p_due_since: where the searches start.
 create or replace function queen.next_at (
-  p_group_id  bigint,
-  p_queue     queen.queues,
-  p_lanes     bigint[],
-  p_since     timestamptz,
-  p_due_since timestamptz,
-  p_due       boolean,
-  p_fresh     boolean,
-  p_slots     bigint,
-  p_opens_at  timestamptz,
-  p_now       timestamptz
+  p_group_id      bigint,
+  p_queue         queen.queues,
+  p_partition_ids bigint[],
+  p_since         timestamptz,
+  p_due_since     timestamptz,
+  p_due           boolean,
+  p_fresh         boolean,
+  p_slots         bigint,
+  p_opens_at      timestamptz,
+  p_now           timestamptz
 )
   returns double precision
   language plpgsql
@@ -25,15 +25,15 @@ declare
   v_at     timestamptz;
   v_room   boolean := p_slots is null or p_slots > 0;
 begin
-  if p_lanes is not null then
+  if p_partition_ids is not null then
     v_at := least(
       (
         select min(c.ready_at)
-        from unnest(p_lanes) l (id)
+        from unnest(p_partition_ids) p (id)
         cross join lateral (
           select c.ready_at
           from queen.consumers c
-          where c.partition_id = l.id and c.group_id = p_group_id
+          where c.partition_id = p.id and c.group_id = p_group_id
           order by c.version desc
           limit 1
         ) c
@@ -41,11 +41,11 @@ begin
       ),
       (
         select min(d.until)
-        from unnest(p_lanes) l (id)
+        from unnest(p_partition_ids) p (id)
         cross join lateral (
           select d.until
           from queen.deliveries d
-          where d.partition_id = l.id and d.group_id = p_group_id and d.until < 'infinity'
+          where d.partition_id = p.id and d.group_id = p_group_id and d.until < 'infinity'
             and (v_room or d.until > p_now)
           order by d.until
           limit 1

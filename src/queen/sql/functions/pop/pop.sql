@@ -32,33 +32,33 @@ create or replace function queen.pop (
   set plan_cache_mode = force_generic_plan
 as $$
 declare
-  c_margin     constant interval := interval '5 seconds';
-  c_rounds     constant integer := 12;
-  v_now        timestamptz;
-  v_order      integer[];
-  v_index      integer;
-  v_queue      queen.queues;
-  v_levels     integer[];
-  v_level      integer;
-  v_lanes      bigint[];
-  v_phase      text;
-  v_round      integer;
-  v_left       integer[] := p_batches;
-  v_lanes_left integer[] := p_partitions;
-  v_claim      queen.claim;
-  v_limit      record;
-  v_budget     bigint;
-  v_slots      bigint;
-  v_spent      bigint;
-  v_opens_at   timestamptz;
-  v_is_fresh   boolean;
-  v_seeks_due  boolean;
-  v_has_looked boolean;
-  v_has_news   boolean;
-  v_had_news   boolean;
-  v_mark       timestamptz;
-  v_note       queen.popped;
-  v_promotion  record;
+  c_margin          constant interval := interval '5 seconds';
+  c_rounds          constant integer := 12;
+  v_now             timestamptz;
+  v_order           integer[];
+  v_index           integer;
+  v_queue           queen.queues;
+  v_levels          integer[];
+  v_level           integer;
+  v_partition_ids   bigint[];
+  v_phase           text;
+  v_round           integer;
+  v_left            integer[] := p_batches;
+  v_partitions_left integer[] := p_partitions;
+  v_claim           queen.claim;
+  v_limit           record;
+  v_budget          bigint;
+  v_slots           bigint;
+  v_spent           bigint;
+  v_opens_at        timestamptz;
+  v_is_fresh        boolean;
+  v_seeks_due       boolean;
+  v_has_looked      boolean;
+  v_has_news        boolean;
+  v_had_news        boolean;
+  v_mark            timestamptz;
+  v_note            queen.popped;
+  v_promotion       record;
 begin
   if not p_auto then
     perform set_config('synchronous_commit', 'off', true);
@@ -119,7 +119,7 @@ begin
       v_levels := queen.levels_by_turn(v_levels, p_turn);
     end if;
     if p_partition is not null then
-      v_lanes := array(
+      v_partition_ids := array(
         select p.id from queen.partitions p where p.queue_id = v_queue.id and p.name = p_partition
       );
     end if;
@@ -136,7 +136,7 @@ begin
     v_round := 0;
     v_had_news := false;
     loop
-      exit when not queen.wants_more(v_left, v_lanes_left) or v_round >= c_rounds;
+      exit when not queen.wants_more(v_left, v_partitions_left) or v_round >= c_rounds;
       v_round := v_round + 1;
       v_has_news := false;
       if v_phase = 'due' then
@@ -149,20 +149,20 @@ begin
       foreach v_level in array v_levels loop
         v_has_looked := false;
         loop
-          exit when not queen.wants_more(v_left, v_lanes_left)
+          exit when not queen.wants_more(v_left, v_partitions_left)
             or least(v_budget, v_slots) <= 0
             or (v_phase = 'new' and not v_is_fresh);
           v_has_looked := true;
           if v_phase = 'due' then
             v_claim := queen.claim_due(
-              v_note.group_id, v_queue, v_level, v_lanes, coalesce(v_note.due_since, '-infinity'), v_left,
-              v_lanes_left, p_leases, p_auto, v_budget, v_slots, v_now
+              v_note.group_id, v_queue, v_level, v_partition_ids, coalesce(v_note.due_since, '-infinity'), v_left,
+              v_partitions_left, p_leases, p_auto, v_budget, v_slots, v_now
             );
             v_has_news := v_has_news or v_claim.first_at is not null;
           else
             v_claim := queen.claim_new(
-              v_note.group_id, v_queue, v_level, v_lanes, coalesce(v_note.ready_since, '-infinity'), v_left,
-              v_lanes_left, p_leases, p_auto, v_budget, v_slots, v_now
+              v_note.group_id, v_queue, v_level, v_partition_ids, coalesce(v_note.ready_since, '-infinity'), v_left,
+              v_partitions_left, p_leases, p_auto, v_budget, v_slots, v_now
             );
             v_has_news := v_has_news or v_claim.expired > 0;
           end if;
@@ -176,7 +176,7 @@ begin
           if v_claim.taken > 0 then
             return query select r.* from queen.runs_of(v_note.group_id, v_claim) r;
             v_left := v_claim.left_messages;
-            v_lanes_left := v_claim.left_lanes;
+            v_partitions_left := v_claim.left_partitions;
             v_spent := v_spent + v_claim.messages;
             v_budget := v_budget - v_claim.messages;
             v_slots := v_slots - v_claim.taken;
@@ -207,9 +207,9 @@ begin
       where l.group_id = v_note.group_id and l.version = v_limit.version
       returning queen.rate_opens_at(l.recent, v_queue.rate_max, v_queue.rate_ms, v_now) into v_opens_at;
     end if;
-    if queen.wants_more(v_left, v_lanes_left) then
+    if queen.wants_more(v_left, v_partitions_left) then
       v_note.wait_seconds := queen.next_at(
-        v_note.group_id, v_queue, v_lanes, coalesce(v_note.ready_since, '-infinity'),
+        v_note.group_id, v_queue, v_partition_ids, coalesce(v_note.ready_since, '-infinity'),
         coalesce(v_note.due_since, '-infinity'), v_seeks_due, v_is_fresh, v_slots, v_opens_at, v_now
       );
     end if;
@@ -219,14 +219,14 @@ end
 $$;
 
 -- Whether any request still wants messages.
-create or replace function queen.wants_more (p_left integer[], p_lanes_left integer[])
+create or replace function queen.wants_more (p_left integer[], p_partitions_left integer[])
   returns boolean
   language plpgsql
   immutable
 as $$
 begin
   for v_request in reverse cardinality(p_left) .. 1 loop
-    if p_left[v_request] > 0 and p_lanes_left[v_request] > 0 then
+    if p_left[v_request] > 0 and p_partitions_left[v_request] > 0 then
       return true;
     end if;
   end loop;

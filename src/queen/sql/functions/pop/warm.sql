@@ -9,20 +9,20 @@ create or replace function queen.warm ()
   set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_queue  text := '__warm ' || gen_random_uuid();
-  v_lane   record;
-  v_group  bigint;
-  v_popped record;
+  v_queue     text := '__warm ' || gen_random_uuid();
+  v_partition record;
+  v_group     bigint;
+  v_popped    record;
 begin
   -- This commit must not wait for a disk or a standby.
   perform set_config('synchronous_commit', 'off', true);
   begin
-    select l.* into v_lane from queen.partition_ids(array[v_queue], array['p'], array[0]::smallint[], true, null) l;
+    select p.* into v_partition from queen.partition_ids(array[v_queue], array['p'], array[0]::smallint[], true, null) p;
     select s.group_id into v_group from queen.subscribe(v_queue, 'g', 'all', null) s;
     perform queen.fill(v_group, 10);
     for v_round in 1..2 loop
       perform queen.push(
-        array[v_lane.partition_id], array[1], array['{}'::bytea], array[null::bytea], array[null::bytea],
+        array[v_partition.partition_id], array[1], array['{}'::bytea], array[null::bytea], array[null::bytea],
         array[null::double precision]
       );
       select p.* into v_popped
