@@ -23,10 +23,11 @@ from queen.server.routes import (
 )
 from queen.server.routes.jobs import jobs, listing, queues as job_queues
 from queen.server.routes.messages import messages
-from queen.server.routes.queues import overview, queues
+from queen.server.routes.queues import configure, overview, queues
 
 ROUTES: Final[tuple[Route, ...]] = (
     *messaging.ROUTES,
+    *configure.ROUTES,
     *overview.ROUTES,
     *queues.ROUTES,
     *deliveries.ROUTES,

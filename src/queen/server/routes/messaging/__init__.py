@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from queen.server.routes.messaging import ack, configure, lease, pop, push, transaction
+from queen.server.routes.messaging import ack, lease, pop, push, transaction
 
 ROUTES: Final = (
     *push.ROUTES,
@@ -10,5 +10,4 @@ ROUTES: Final = (
     *ack.ROUTES,
     *transaction.ROUTES,
     *lease.ROUTES,
-    *configure.ROUTES,
 )

@@ -1,4 +1,4 @@
-"""Queues and their partitions: list, show, pause, purge, delete. Not configure: see `messaging`."""
+"""Queues and their partitions: list, show, pause, purge, delete."""
 
 from datetime import datetime, timedelta
 from typing import Any, Final
