@@ -22,6 +22,9 @@ from tests.engine.helpers import (
 from tests.sql.stepping import OneConnection, segment
 from tests.support.clock import Clock
 
+NEW_FIRST = Settings(due_search_ms=1e12, full_search_ms=1e12)
+"""Every pop searches new messages before retries, and from its mark, on a slow machine too."""
+
 
 async def test_a_pop_that_hit_the_rate_limit_hides_no_ready_message(
     engine: Engine, clock: Clock
@@ -80,19 +83,41 @@ async def test_a_pop_whose_batch_was_filled_by_one_priority_does_not_hide_the_ne
 
 
 async def test_a_pop_with_a_full_batch_does_not_hide_retries_that_are_due(
-    engine: Engine, clock: Clock
+    dsn: str, clock: Clock
 ) -> None:
-    await push(engine, "orders", "failed", partition="low")
-    await push(engine, "orders", "new", partition="high")
-    await engine.queues.configure_partition("orders", "high", priority=1)
-    await settle(engine, await pop_one(engine, "orders", partition="low"), status="failed")
-    await clock.advance(seconds=30)
-    await ack(engine, await pop_one(engine, "orders"))
-    await clock.advance(seconds=30)
+    async with await Engine.open(dsn, settings=NEW_FIRST) as engine:
+        await push(engine, "orders", "failed", partition="low")
+        await push(engine, "orders", "new", partition="high")
+        await engine.queues.configure_partition("orders", "high", priority=1)
+        await settle(engine, await pop_one(engine, "orders", partition="low"), status="failed")
+        await clock.advance(seconds=30)
+        await ack(engine, await pop_one(engine, "orders"))
+        await clock.advance(seconds=30)
 
-    again = await pop_one(engine, "orders")
+        again = await pop_one(engine, "orders")
 
-    assert (values(again), again.attempt) == (["failed"], 2)
+        assert (values(again), again.attempt) == (["failed"], 2)
+
+
+async def test_a_pop_with_a_full_batch_of_retries_does_not_hide_the_next_priority(
+    dsn: str, clock: Clock
+) -> None:
+    async with await Engine.open(dsn, settings=NEW_FIRST) as engine:
+        await push(engine, "orders", "low", partition="low")
+        await push(engine, "orders", "high", partition="high")
+        await engine.queues.configure_partition("orders", "high", priority=1)
+        for partition in ("low", "high"):
+            held = await pop_one(engine, "orders", partition=partition)
+            await settle(engine, held, status="failed")
+            # Longer than the margin of a search, so that its mark would be above the first retry.
+            await clock.advance(seconds=30)
+        first = await pop_one(engine, "orders")
+        await ack(engine, first)
+
+        second = await pop_one(engine, "orders")
+
+        assert [values(first), values(second)] == [["high"], ["low"]]
+        assert (first.attempt, second.attempt) == (2, 2)
 
 
 async def test_a_pop_of_one_partition_does_not_hide_the_others(
