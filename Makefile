@@ -101,7 +101,7 @@ test-fast:
 	$(PYTEST) -n $(WORKERS) --dist worksteal -x tests/unit tests/sql
 
 test-model:
-	QUEEN_MODEL_EXAMPLES=2000 $(PYTEST) --timeout=0 tests/engine/test_model.py
+	QUEEN_MODEL_EXAMPLES=2000 $(PYTEST) --timeout=0 tests/engine/model/test_model.py
 
 test-faults:
 	$(PYTEST) -m slow --timeout=1800 tests/system tests/sql tests/attacks

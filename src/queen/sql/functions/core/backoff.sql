@@ -1,7 +1,7 @@
 -- The delay before the next attempt after p_attempts failures: exponential, capped, and up to a fifth shorter at random.
 --
 -- A job brings its own delay (jobs/options.py) and uses this one only if its worker was lost.
--- tests/engine/model.py repeats the rule.
+-- tests/engine/model/state.py repeats the rule.
 create or replace function queen.backoff (p_queue queen.queues, p_attempts integer)
   returns interval
   language plpgsql

@@ -240,7 +240,7 @@ import asyncio, sys
 from queen.engine.buffer.file_buffer import FileBuffer
 from queen.errors import DatabaseUnavailable, OutcomeUnknown
 from queen.settings import Settings
-from tests.engine.test_file_buffer import a_push, names
+from tests.engine.buffer.test_file_buffer import a_push, names
 
 async def main():
     buffer = FileBuffer.open(Settings(file_buffer_dir=sys.argv[1]))

@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
-GRID_SECONDS = 12
-"""
-The step of the clock and of lease durations.
-
-A backoff of `d` ends somewhere in [0.8 d, d]. None here has a multiple of 12 in that range, so it
-is always certain whether a message is due.
-"""
-RETRY_SECONDS = 10
-RETRY_BACKOFF = 2
-MAX_RETRY_SECONDS = 22
-LEASE_SECONDS = 3 * GRID_SECONDS
-DEDUP_SECONDS = 50 * GRID_SECONDS
-
-Group = str | None
-"""None means queue mode."""
-
-
-class Refused(Exception):
-    """The model rejects this call. `code` is the error code of the API."""
-
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-def due_after(base: int, failures: int) -> int:
-    """The first grid time at which a message with `failures` failures is due."""
-    delay = min(MAX_RETRY_SECONDS, RETRY_SECONDS * RETRY_BACKOFF ** (failures - 1))
-    steps = -(-delay // GRID_SECONDS)
-    assert (steps - 1) * GRID_SECONDS < 0.8 * delay, "this backoff would be ambiguous"
-    return base + steps * GRID_SECONDS
+from tests.engine.model.leases import Leases
+from tests.engine.model.state import (
+    DEDUP_SECONDS,
+    LEASE_SECONDS,
+    Delivery,
+    Got,
+    Group,
+    Held,
+    Item,
+    Message,
+    Pair,
+    Queue,
+    Refused,
+    Stored,
+)
 
 
 def _common(some: Sequence[int], others: Sequence[int]) -> int:
@@ -45,154 +27,14 @@ def _common(some: Sequence[int], others: Sequence[int]) -> int:
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(some), len(others)))
 
 
-class Message(NamedTuple):
-    """A message as it was pushed."""
-
-    payload: bytes
-    transaction_id: str | None
-
-
-class Item(NamedTuple):
-    """A message to push."""
-
-    partition: str
-    payload: bytes
-    transaction_id: str | None
-
-
-class Stored(NamedTuple):
-    """The outcome of one pushed item."""
-
-    status: str
-    offset: int
-
-
-class Got(NamedTuple):
-    """One delivery that a pop returned."""
-
-    partition: str
-    lease_id: str | None
-    attempt: int
-    offsets: tuple[int, ...]
-    payloads: tuple[bytes, ...]
-
-
-@dataclass(eq=False)
-class Delivery:
-    """A range of claimed messages: leased, waiting for its next attempt, or parked."""
-
-    pending: list[int]
-    until: int
-    lease_id: str | None = None
-    out: list[int] = field(default_factory=list[int])
-    """Messages that the holder received and has not settled."""
-    head: int | None = None
-    """The message that failed last. It is delivered first, and without other messages."""
-    failures: int = 0
-    """Failures charged to the head."""
-    is_copy: bool = False
-    """True for a redriven dead letter."""
-    is_parked: bool = False
-    """True if it waits until the other deliveries of its ordered pair are settled."""
-
-    @property
-    def is_held(self) -> bool:
-        return self.lease_id is not None
-
-    @property
-    def on_offer(self) -> list[int]:
-        """Messages that a pop would receive if its batch has room."""
-        return [self.head] if self.head is not None else list(self.pending)
-
-
-@dataclass(eq=False)
-class Pair:
-    """One group in one partition."""
-
-    claimed: int = 0
-    deliveries: list[Delivery] = field(default_factory=list[Delivery])
-
-    @property
-    def position(self) -> int:
-        """Every message below it is settled for the group."""
-        return min([d.pending[0] for d in self.deliveries if not d.is_copy], default=self.claimed)
-
-
-@dataclass(eq=False)
-class Letter:
-    """A dead letter. `attempts` is None where the count is unspecified."""
-
-    message: Message
-    attempts: int | None
-    error: str | None
-
-
-@dataclass(eq=False)
-class Queue:
-    """A queue with its partitions and groups."""
-
-    is_ordered: bool
-    retry_limit: int
-    is_paused: bool = False
-    partitions: dict[str, list[Message]] = field(default_factory=dict[str, list[Message]])
-    keys: dict[tuple[str, str], tuple[int, int]] = field(
-        default_factory=dict[tuple[str, str], tuple[int, int]]
-    )
-    """Maps (partition, transactionId) to the offset and time of the first message with it."""
-    pairs: dict[Group, dict[str, Pair]] = field(default_factory=dict[Group, dict[str, Pair]])
-    letters: dict[tuple[Group, str, int], Letter] = field(
-        default_factory=dict[tuple[Group, str, int], Letter]
-    )
-    sought_back: set[tuple[Group, str, int]] = field(default_factory=set[tuple[Group, str, int]])
-    """Dead letters whose message a seek made deliverable again. They have two states on purpose."""
-
-    def pair(self, group: Group, partition: str) -> Pair:
-        return self.pairs[group][partition]
-
-    def add_partition(self, partition: str) -> None:
-        if partition not in self.partitions:
-            self.partitions[partition] = []
-            for pairs in self.pairs.values():
-                pairs[partition] = Pair()
-
-    def add_group(self, group: Group) -> None:
-        if group not in self.pairs:
-            self.pairs[group] = {partition: Pair() for partition in self.partitions}
-
-    def places(self) -> Iterator[tuple[Group, str, Pair]]:
-        for group, pairs in self.pairs.items():
-            for partition, pair in pairs.items():
-                yield group, partition, pair
-
-
-class Held(NamedTuple):
-    """A leased delivery and its place."""
-
-    queue: str
-    group: Group
-    partition: str
-    delivery: Delivery
-
-
-class Model:
-    """All queues of one test program."""
+class Model(Leases):
+    """All queues of one test program: pushes, pops, lease holders and operators."""
 
     def __init__(self, queues: Mapping[str, Queue]) -> None:
-        self.now = 0
-        self.queues = dict(queues)
+        super().__init__(queues)
         self.sequences: dict[str, int] = {}
         self.requests: dict[str, tuple[str, list[Item]] | None] = {}
         """The last push of a producer, or None if it was a transaction."""
-
-    def held(self) -> list[Held]:
-        """All current leases, oldest place first."""
-        return [
-            Held(name, group, partition, delivery)
-            for name, queue in self.queues.items()
-            for group, partition, pair in queue.places()
-            for delivery in pair.deliveries
-            if delivery.is_held
-        ]
 
     # --- push
 
@@ -428,119 +270,6 @@ class Model:
         delivery.lease_id = got.lease_id
         delivery.out = list(got.offsets)
         delivery.until = self.now + LEASE_SECONDS
-
-    # --- operations of a lease holder
-
-    def ack(self, held: Held, offsets: Sequence[int] | None = None) -> int:
-        """Settle the given messages of a delivery in any order, and return their number."""
-        named = held.delivery.out if offsets is None else set(offsets)
-        done = [offset for offset in held.delivery.out if offset in named]
-        self._settle(self.queues[held.queue], self._pair(held), held.delivery, done)
-        return len(done)
-
-    def nack(self, held: Held, offset: int, status: str, error: str | None) -> None:
-        """Return one message to the queue (failed, retry) or dead-letter it (dlq)."""
-        self._fail(
-            self.queues[held.queue],
-            held.group,
-            held.partition,
-            held.delivery,
-            offset,
-            status,
-            error=error,
-            base=self.now,
-        )
-
-    def extend(self, held: Held, seconds: int) -> None:
-        held.delivery.until = max(held.delivery.until, self.now + seconds)
-
-    def release(self, held: Held) -> None:
-        self._give_back(held.delivery, self.now)
-
-    def _pair(self, held: Held) -> Pair:
-        return self.queues[held.queue].pair(held.group, held.partition)
-
-    def _settle(self, queue: Queue, pair: Pair, delivery: Delivery, offsets: Sequence[int]) -> None:
-        done = set(offsets)
-        delivery.pending = [each for each in delivery.pending if each not in done]
-        delivery.out = [each for each in delivery.out if each not in done]
-        if not delivery.pending:
-            self._end(queue, pair, delivery)
-        elif not delivery.out:
-            delivery.head, delivery.failures = None, 0
-            self._give_back(delivery, self.now)
-
-    def _give_back(self, delivery: Delivery, until: int) -> None:
-        delivery.lease_id = None
-        delivery.out = []
-        delivery.until = until
-
-    def _end(self, queue: Queue, pair: Pair, delivery: Delivery) -> None:
-        pair.deliveries.remove(delivery)
-        if queue.is_ordered:
-            waiting = [each for each in pair.deliveries if each.is_parked]
-            if waiting:
-                parked = min(waiting, key=lambda each: each.pending[0])
-                parked.is_parked = False
-                parked.until = max(parked.until, self.now)
-
-    def _fail(
-        self,
-        queue: Queue,
-        group: Group,
-        partition: str,
-        delivery: Delivery,
-        offset: int,
-        kind: str,
-        *,
-        error: str | None,
-        base: int,
-    ) -> None:
-        pair = queue.pair(group, partition)
-        failures = delivery.failures if offset == delivery.head else 0
-        if kind in ("failed", "expired"):
-            failures += 1
-        # The holder keeps the rest if only this message leaves.
-        is_over = kind == "expired" or (queue.is_ordered and kind != "dlq")
-
-        if kind == "dlq" or (kind != "retry" and failures > queue.retry_limit):
-            # An existing dead letter stays unchanged.
-            queue.letters.setdefault(
-                (group, partition, offset),
-                Letter(
-                    queue.partitions[partition][offset],
-                    None if kind == "dlq" else failures,
-                    error,
-                ),
-            )
-            if is_over and len(delivery.pending) > 1:
-                delivery.pending.remove(offset)
-                delivery.head, delivery.failures = None, 0
-                self._give_back(delivery, self.now)
-            else:
-                self._settle(queue, pair, delivery, [offset])
-            return
-
-        due = self.now if kind == "retry" else due_after(base, failures)
-        before = [each for each in delivery.pending if each < offset]
-        if queue.is_ordered and before:
-            # Unsettled messages before it come first, and the message waits behind them.
-            rest = delivery.pending[len(before) :]
-            pair.deliveries.append(
-                Delivery(rest, due, head=offset, failures=failures, is_parked=True)
-            )
-            delivery.pending = before
-            self._give_back(delivery, self.now)
-            return
-        if queue.is_ordered or delivery.pending == [offset]:
-            delivery.head, delivery.failures = offset, failures
-            self._give_back(delivery, due)
-            return
-        pair.deliveries.append(Delivery([offset], due, head=offset, failures=failures))
-        delivery.pending.remove(offset)
-        delivery.out.remove(offset)
-        if is_over or not delivery.out:
-            self._give_back(delivery, self.now)
 
     # --- operations of an operator
 

@@ -1,0 +1,1 @@
+"""Tests of the file buffer, which accepts pushes while PostgreSQL is unavailable."""

@@ -1,0 +1,1 @@
+"""Tests of the cache of queues and their options."""

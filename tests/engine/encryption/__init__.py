@@ -1,0 +1,1 @@
+"""Tests of encrypted queues and of the rotation of master keys."""

@@ -1,0 +1,1 @@
+"""Tests of reading and redacting messages without consuming them."""

@@ -1,0 +1,1 @@
+"""A model of the delivery rules, and the tests that compare the engine with it."""

@@ -1,0 +1,1 @@
+"""Tests of pops: order, groups, leases, delays and limits."""

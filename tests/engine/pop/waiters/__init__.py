@@ -1,0 +1,1 @@
+"""Tests of waiting pops, and of the events that wake them."""

@@ -1,0 +1,1 @@
+"""Tests of pushes: checks, deduplication, producers and queue limits."""

@@ -1,0 +1,1 @@
+"""Tests of configure, seek, pause, purge and delete."""

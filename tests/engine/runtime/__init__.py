@@ -1,0 +1,1 @@
+"""Tests of the batcher, and of notifications between processes."""

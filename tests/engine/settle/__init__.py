@@ -1,0 +1,1 @@
+"""Tests of acknowledgments, retries and dead letters."""

@@ -1,0 +1,1 @@
+"""Tests of pushes without a caller: the outbox, schedules and workflows."""

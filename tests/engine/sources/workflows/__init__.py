@@ -1,0 +1,1 @@
+"""Tests of workflows: steps, signals, lost steps, cancel and retry."""
