@@ -9,7 +9,7 @@ import pytest
 from queen import telemetry
 from queen.telemetry import FOR_ALL, METRICS
 from tests.attacks.world import World, two_tenants
-from tests.server.test_dashboard import dashboard, next_frame
+from tests.server.live.test_dashboard import dashboard, next_frame
 from tests.support.callers import Caller
 from tests.support.server import until
 

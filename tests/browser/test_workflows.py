@@ -10,7 +10,7 @@ import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
 from tests.browser.conftest import FAST
-from tests.server.test_workflows import job, settle, take
+from tests.server.jobs.workflows import job, settle, take
 from tests.support.callers import KEYS, Caller, make_key
 from tests.support.server import Server
 

@@ -9,7 +9,7 @@ import pytest
 from queen import Queen, SyncQueen, errors
 from queen.client.config import Config
 from tests.cli.shell import Shell
-from tests.server.test_access_boot import TlsServer
+from tests.server.auth.test_boot import TlsServer
 from tests.support.certificates import Authority, Pair
 
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from queen.store.store import Store
-from tests.server.test_metrics import text, value
+from tests.server.metrics.test_metrics import text, value
 from tests.support.callers import KEYS, Caller, make_key
 from tests.support.clock import Clock
 from tests.support.server import Server, until

@@ -2,7 +2,7 @@
 
 import asyncpg
 
-from tests.server.test_upkeep import QUICK
+from tests.server.queues.test_upkeep import QUICK
 from tests.support.calls import ack, configure, pop, push, says
 from tests.support.clock import Clock
 from tests.support.jobs import add, done, show, status, take

@@ -1,4 +1,4 @@
-"""Pop over HTTP: source, batch size, group and wait time."""
+"""Pop over HTTP: source, batch size, group and order."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -9,7 +9,6 @@ import pytest
 
 from tests.support.calls import (
     a_queue,
-    ack,
     configure,
     data,
     pop,
@@ -20,7 +19,7 @@ from tests.support.calls import (
     spoken,
 )
 from tests.support.clock import Clock
-from tests.support.server import Server, until
+from tests.support.server import Server
 
 FIELDS = {
     "id",
@@ -95,11 +94,6 @@ async def test_the_body_names_the_source_if_a_proxy_removes_slashes(shared: Serv
     assert data(reply.body["messages"]) == [2]
 
 
-async def test_a_pop_without_a_source_is_rejected(shared: Server) -> None:
-    for reply in (await shared.get("/pop"), await shared.post("/pop", {})):
-        assert (reply.status, reply.code) == (400, "bad_request")
-
-
 async def test_an_empty_pop_returns_no_body(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue)
@@ -154,61 +148,6 @@ async def test_a_response_is_limited_in_bytes_to_at_least_one_message(dsn: str) 
 
         assert len(await pop(server, "q", batch=5)) <= 2
         assert len(await pop(server, "large", batch=5)) == 1
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        "batch=0",
-        "batch=many",
-        "batch=1.5",
-        "partitions=0",
-        "wait=perhaps",
-        "timeout=-1",
-        "leaseSeconds=0",
-        "leaseSeconds=43201",
-        "leaseSeconds=nan",
-        "subscriptionMode=some",
-        "subscriptionFrom=yesterday",
-        "subscriptionFrom=2030-01-01T00:00:00",
-        "subscriptionFrom=now&subscriptionMode=all",
-        "bacth=1",
-        "batch=1&batch=2",
-        "namespace=n",
-        "wait=%ff",
-    ],
-)
-async def test_an_unknown_or_invalid_parameter_is_rejected(shared: Server, parameters: str) -> None:
-    reply = await shared.request("GET", f"/pop/queue/any?{parameters}")
-
-    assert (reply.status, reply.code, reply.body["applied"]) == (400, "bad_request", False)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"batch": "1"},
-        {"wait": "true"},
-        {"wait": 1},
-        {"queue": "other"},
-        {"autoack": True},
-        {"timeout": 1.5},
-        {"consumerGroup": 1},
-    ],
-)
-async def test_unknown_fields_of_a_body_are_rejected(
-    shared: Server, body: dict[str, object]
-) -> None:
-    reply = await shared.post("/pop/queue/any", body)
-
-    assert (reply.status, reply.code) == (400, "bad_request")
-
-
-@pytest.mark.parametrize("group", ["__mine", " g", "g" * 256, "a\tb"])
-async def test_an_invalid_group_name_is_rejected(shared: Server, group: str) -> None:
-    reply = await shared.post("/pop/queue/any", {"consumerGroup": group})
-
-    assert (reply.status, reply.code) == (400, "invalid_name")
 
 
 async def test_a_group_may_be_named_null(shared: Server) -> None:
@@ -312,22 +251,6 @@ async def test_an_unknown_queue_is_not_found_and_not_created(shared: Server) -> 
         assert (reply.status, reply.code) == (404, "queue_not_found")
 
 
-async def test_a_long_poll_of_an_unknown_queue_ends_as_not_found(shared: Server) -> None:
-    reply = await shared.post(f"/pop/queue/{a_queue()}", {"wait": True, "timeout": 30})
-
-    assert (reply.status, reply.code) == (404, "queue_not_found")
-
-
-async def test_a_long_poll_gets_the_first_message_of_a_new_queue(shared: Server) -> None:
-    queue = a_queue()
-    waiting = asyncio.create_task(pop(shared, queue, wait=True, timeout=20_000))
-    await asyncio.sleep(0)
-
-    await push(shared, queue, "first")
-
-    assert data(await waiting) == ["first"]
-
-
 async def test_an_unknown_partition_is_empty(shared: Server) -> None:
     queue = a_queue()
     await push(shared, queue, 1)
@@ -335,69 +258,6 @@ async def test_an_unknown_partition_is_empty(shared: Server) -> None:
     reply = await shared.get(f"/pop/queue/{queue}/partition/other")
 
     assert reply.status == 204
-
-
-async def test_a_long_poll_ends_at_its_timeout(shared: Server) -> None:
-    queue = a_queue()
-    await configure(shared, queue)
-    loop = asyncio.get_running_loop()
-    started = loop.time()
-
-    assert await pop(shared, queue, wait=True, timeout=200) == []
-
-    assert 0.2 <= loop.time() - started < 5
-
-
-async def test_a_push_wakes_long_polls(shared: Server) -> None:
-    queue = a_queue()
-    await configure(shared, queue)
-    waiting = [asyncio.create_task(pop(shared, queue, wait=True)) for _ in range(5)]
-
-    for number in range(5):
-        await push(shared, queue, number, partition=f"p{number}")
-
-    async with asyncio.timeout(10):
-        given = [each for messages in await asyncio.gather(*waiting) for each in messages]
-    assert sorted(data(given)) == list(range(5))
-
-
-async def test_too_many_waiters_are_rejected(dsn: str) -> None:
-    async with Server(dsn, {"QUEEN_MAX_WAITERS": "1"}) as server:
-        await configure(server, "q")
-        wait = {"wait": True, "timeout": 20_000}
-        both = [asyncio.create_task(server.post("/pop/queue/q", wait)) for _ in range(2)]
-
-        (refused,), (waiting,) = await asyncio.wait(both, return_when="FIRST_COMPLETED")
-
-        reply = refused.result()
-        assert (reply.status, reply.code) == (429, "too_many_waiters")
-        assert reply.body["applied"] is False
-        assert "Retry-After" in reply.headers
-        await push(server, "q", 1)
-        assert data((await waiting).body["messages"]) == [1]
-
-
-async def test_a_disconnected_waiter_gets_no_message(shared: Server) -> None:
-    queue = a_queue()
-    await configure(shared, queue)
-    body = b'{"wait":true,"timeout":30000}'
-    for _ in range(3):
-        _, writer = await asyncio.open_connection("127.0.0.1", shared.port)
-        writer.write(posted(f"/pop/queue/{queue}", body))
-        await writer.drain()
-        # The long poll is registered when a later pop of the same queue has returned.
-        await pop(shared, queue)
-        writer.close()
-        await writer.wait_closed()
-    await pop(shared, queue)
-
-    await push(shared, queue, "for somebody who is there")
-
-    async def is_given() -> bool:
-        return bool(await pop(shared, queue))
-
-    await until(is_given, seconds=5)
-    assert "Exception" not in shared.log
 
 
 async def test_a_pop_of_a_paused_queue_reports_it(shared: Server) -> None:
@@ -460,39 +320,6 @@ async def test_an_ordered_partition_has_one_leased_delivery(shared: Server) -> N
     await settle(shared, first)
 
     assert data(await pop(shared, queue)) == [2]
-
-
-async def test_only_get_and_post_can_pop(shared: Server) -> None:
-    queue = a_queue()
-    await push(shared, queue, 1)
-    for method in ("HEAD", "PUT", "DELETE"):
-        reply = await shared.request(method, f"/pop/queue/{queue}")
-        assert reply.status == 405
-        assert reply.headers["Allow"] == "GET, POST"
-
-    assert (await ack(shared, await pop_one(shared, queue))).status == 200
-
-
-@pytest.mark.parametrize("other", [{"namespace": "n"}, {"task": "t"}])
-async def test_a_queue_cannot_be_combined_with_another_source(
-    shared: Server, other: dict[str, str]
-) -> None:
-    queue = a_queue()
-    await push(shared, queue, 1)
-
-    reply = await shared.post("/pop", {"queue": queue, **other})
-
-    assert (reply.status, reply.code) == (400, "bad_request")
-
-
-@pytest.mark.parametrize("size", [256, 400, 512])
-async def test_a_queue_name_that_is_too_long_is_rejected(shared: Server, size: int) -> None:
-    for reply in (
-        await shared.get(f"/pop/queue/{'q' * size}"),
-        await shared.post("/pop", {"queue": "q" * size}),
-        await shared.get("/pop", namespace="n" * size),
-    ):
-        assert (reply.status, reply.code) == (400, "invalid_name")
 
 
 async def test_claimed_messages_are_returned_without_the_options_of_their_queue(

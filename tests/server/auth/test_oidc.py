@@ -13,7 +13,7 @@ from queen.server.auth import cached_document
 from queen.server.auth.oidc import Oidc
 from queen.server.http.static_files import StaticFiles
 from queen.settings import Settings
-from tests.server.test_access_jwt import Issuer
+from tests.server.auth.test_jwt import Issuer
 from tests.support.certificates import Authority
 from tests.support.forgeries import PEM
 

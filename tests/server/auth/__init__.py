@@ -1,0 +1,1 @@
+"""Tests of authentication, permissions, scopes and secrets."""

@@ -1,0 +1,1 @@
+"""Tests of the HTTP protocol: framing, limits, documents and static files."""

@@ -1,0 +1,1 @@
+"""Tests of jobs, their results, schedules and workflows."""

@@ -1,0 +1,1 @@
+"""Tests of the WebSocket feed of the dashboard."""

@@ -1,0 +1,1 @@
+"""Tests of push, pop, ack, leases and transactions."""

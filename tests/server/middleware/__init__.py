@@ -1,0 +1,1 @@
+"""Tests of the audit log, logs, tracing and the response cache."""

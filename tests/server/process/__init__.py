@@ -1,0 +1,1 @@
+"""Tests of server processes: start, stop, outages and maintenance."""

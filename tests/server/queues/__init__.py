@@ -1,0 +1,1 @@
+"""Tests of queues and their options, groups, operations and background tasks."""
