@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from tests.sql.calls import Call, configure, partition_ids, pop, push, run, subscribe
-from tests.sql.plans import Explained
+from tests.sql.plans.explained import Explained
 from tests.support.postgres import Server
 
 if TYPE_CHECKING:

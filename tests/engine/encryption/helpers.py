@@ -7,7 +7,6 @@ import asyncpg
 from queen.settings import Settings
 
 CANARY = "canary-7d1e90"
-
 KEYED = Settings(encryption_key="11" * 32)
 
 

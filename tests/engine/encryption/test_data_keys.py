@@ -9,19 +9,10 @@ from queen.engine.encryption.rotation import rewrap, status
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from tests.engine.encryption.helpers import CANARY, KEYED, rows
-from tests.engine.helpers import (
-    ack,
-    delete_queue,
-    drain,
-    pop,
-    pop_one,
-    push,
-    values,
-)
+from tests.engine.helpers import ack, delete_queue, drain, pop, pop_one, push, values
 from tests.support.clock import Clock
 
 ROTATED = Settings(encryption_keys=f"k2:{'22' * 32},default:{'11' * 32}")
-
 LATER = Settings(encryption_keys=f"k2:{'22' * 32}")
 
 

@@ -8,18 +8,8 @@ from queen.codec.ids import partition_of
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.store.store import Store
-from tests.engine.helpers import (
-    ack,
-    asleep,
-    drain,
-    pop,
-    pop_later,
-    pop_one,
-    push,
-    settle,
-    values,
-)
-from tests.sql.stepping import OneConnection, segment
+from tests.engine.helpers import ack, asleep, drain, pop, pop_later, pop_one, push, settle, values
+from tests.sql.interleavings.scene import OneConnection, segment
 from tests.support.clock import Clock
 
 NEW_FIRST = Settings(due_search_ms=1e12, full_search_ms=1e12)

@@ -19,7 +19,7 @@ from tests.engine.helpers import (
     settle,
     values,
 )
-from tests.sql.stepping import segment
+from tests.sql.interleavings.scene import segment
 from tests.support.clock import Clock
 
 

@@ -5,16 +5,7 @@ import pytest
 from queen.codec.ids import partition_ref
 from queen.engine.engine import Engine
 from queen.wire.messages import Acknowledgment
-from tests.engine.helpers import (
-    ack,
-    lease,
-    message,
-    pop,
-    pop_one,
-    push,
-    settle,
-    values,
-)
+from tests.engine.helpers import ack, lease, message, pop, pop_one, push, settle, values
 from tests.support.clock import Clock
 
 

@@ -11,17 +11,7 @@ from queen.errors import BadRequest, InvalidStatus, OutcomeUnknown, Overloaded
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.wire.messages import Acknowledgment
-from tests.engine.helpers import (
-    ack,
-    lease,
-    message,
-    pop,
-    pop_one,
-    push,
-    says,
-    settle,
-    values,
-)
+from tests.engine.helpers import ack, lease, message, pop, pop_one, push, says, settle, values
 from tests.support.clock import Clock
 
 

@@ -2,12 +2,7 @@
 
 import pytest
 
-from tests.support.calls import (
-    a_queue,
-    ack,
-    pop_one,
-    push,
-)
+from tests.support.calls import a_queue, ack, pop_one, push
 from tests.support.server import Server
 
 

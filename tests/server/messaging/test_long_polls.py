@@ -2,14 +2,7 @@
 
 import asyncio
 
-from tests.support.calls import (
-    a_queue,
-    configure,
-    data,
-    pop,
-    posted,
-    push,
-)
+from tests.support.calls import a_queue, configure, data, pop, posted, push
 from tests.support.server import Server, until
 
 

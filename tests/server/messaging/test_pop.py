@@ -7,17 +7,7 @@ from urllib.parse import quote
 import asyncpg
 import pytest
 
-from tests.support.calls import (
-    a_queue,
-    configure,
-    data,
-    pop,
-    pop_one,
-    posted,
-    push,
-    settle,
-    spoken,
-)
+from tests.support.calls import a_queue, configure, data, pop, pop_one, posted, push, settle, spoken
 from tests.support.clock import Clock
 from tests.support.server import Server
 

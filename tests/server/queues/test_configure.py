@@ -37,7 +37,6 @@ DEFAULTS = {
     "schema": None,
     "encryptionEnabled": False,
 }
-
 OTHERS = {
     "leaseTime": 7.5,
     "retryLimit": 1,

@@ -7,7 +7,6 @@ from tests.support.server import Server, until
 from tests.support.verbs import bury, pages, pop, push, settle
 
 ODD = "a/b.c%2F ü"
-
 ODD_PATH = "a%2Fb.c%252F%20%C3%BC"
 
 

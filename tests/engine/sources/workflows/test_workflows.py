@@ -11,14 +11,7 @@ from queen.engine.engine import Engine
 from queen.jobs.workflows.definition import Step
 from queen.settings import Settings
 from tests.engine.helpers import lease, says, until
-from tests.engine.sources.workflows.worker import (
-    FLOW,
-    Envelope,
-    Worker,
-    fail,
-    start,
-    states,
-)
+from tests.engine.sources.workflows.worker import FLOW, Envelope, Worker, fail, start, states
 
 
 async def test_a_fan_out_is_counted_and_summed(engine: Engine, worker: Worker) -> None:

@@ -21,7 +21,7 @@ from tests.support.postgres import Server
 from tools.write_schema import dump
 
 EVERYTHING = [*sql.MIGRATIONS, "functions"]
-SOURCE = Path(__file__).parents[2] / "src"
+SOURCE = Path(__file__).parents[3] / "src"
 TASKS = 16
 PROCESSES = 4
 PROCESS = """

@@ -1,11 +1,9 @@
-"""Locks have one order: partitions, consumers, deliveries, by key. A pop waits for none."""
+"""Locks have one order: partitions, consumers, deliveries, by key."""
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import asyncpg
@@ -13,7 +11,6 @@ import pytest
 
 from tests.sql.calls import (
     Call,
-    Lease,
     ack,
     configure,
     configure_partition,
@@ -21,7 +18,6 @@ from tests.sql.calls import (
     extend,
     leases,
     nack,
-    partition_ids,
     pop,
     purge,
     push,
@@ -29,117 +25,31 @@ from tests.sql.calls import (
     run,
     seek,
     shorten,
-    subscribe,
     transact,
+)
+from tests.sql.locks.scene import (
+    GATES,
+    LONG_AGO,
+    QUEUES,
+    Connect,
+    Scene,
+    arrange,
+    attempt,
+    cancel,
+    cross,
+    give_up,
+    group,
+    lend,
+    partitions_of,
+    redact,
+    retry,
+    waits,
 )
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 
 ROUNDS = 100
-LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
-
-Connect = Callable[[], Awaitable["Connection"]]
-
-
-@pytest.fixture
-async def connect(dsn: str) -> AsyncIterator[Connect]:
-    """Connections that detect a deadlock immediately."""
-    async with AsyncExitStack() as stack:
-
-        async def connect() -> "Connection":
-            settings = {"deadlock_timeout": "20ms", "lock_timeout": "20s"}
-            connection = await asyncpg.connect(dsn, server_settings=settings)
-            stack.push_async_callback(connection.close)
-            return connection
-
-        yield connect
-
-
-class Scene(NamedTuple):
-    """
-    A queue with partitions in every state for one group, and a second group that has drained them.
-    """
-
-    group_id: int
-    ready: int
-    idle: int
-    held: tuple[int, int]
-    due: int
-    expired: int
-    lent: tuple[Lease, Lease]
-    dead: tuple[int, int]
-
-
-async def group(connection: "Connection", name: str) -> int:
-    (row,) = await run(connection, subscribe("orders", name))
-    return row["group_id"]
-
-
-async def partitions_of(connection: "Connection", *names: str) -> list[int]:
-    rows = await run(connection, partition_ids("orders", *names))
-    return [row["partition_id"] for row in rows]
-
-
-async def lend(
-    connection: "Connection", group_id: int, partition: str, *, lease_seconds: float | None = None
-) -> Lease:
-    popped = await run(connection, pop(group_id, partition=partition, lease_seconds=lease_seconds))
-    (lease,) = leases(popped)
-    return lease
-
-
-async def arrange(connection: "Connection", options: Mapping[str, object]) -> Scene:
-    await run(connection, configure("orders", **options))
-    group_id, other_id = [await group(connection, name) for name in ("workers", "others")]
-    names = ("ready", "idle", "held", "held too", "due", "expired")
-    ids = await partitions_of(connection, *names)
-    await run(connection, push(*ids))
-    dead: list[int] = []
-    for name in ("idle", "held"):
-        await run(connection, nack(await lend(connection, group_id, name), kind="dead"))
-    for row in await connection.fetch("select id from queen.dead_letters order by partition_id"):
-        dead.append(row["id"])
-    await run(connection, push(ids[2]))
-    # The first partition has the last lease, so that an order by partition is not one by ID.
-    lent = [await lend(connection, group_id, name) for name in ("held too", "held")]
-    await run(connection, nack(await lend(connection, group_id, "due"), kind="retry"))
-    await lend(connection, group_id, "expired", lease_seconds=0.000_001)
-    drained = await run(connection, pop(other_id, batch=100, partitions=100, is_auto=True))
-    assert len(drained) >= len(names)
-    # A message that is due, in an idle partition.
-    await run(connection, push(scheduled=[(ids[1], LONG_AGO)]))
-    return Scene(
-        group_id=group_id,
-        ready=ids[0],
-        idle=ids[1],
-        held=(ids[2], ids[3]),
-        due=ids[4],
-        expired=ids[5],
-        lent=(lent[1], lent[0]),
-        dead=(dead[0], dead[1]),
-    )
-
-
-async def attempt(connection: "Connection", call: Call) -> None:
-    """Make a call, and roll it back."""
-    transaction = connection.transaction()
-    await transaction.start()
-    try:
-        await run(connection, call)
-    finally:
-        await transaction.rollback()
-
-
-async def waits(
-    watcher: "Connection", connection: "Connection", task: "asyncio.Task[None]"
-) -> None:
-    """Wait until the call of that connection waits for a lock or returns."""
-    async with asyncio.timeout(10):
-        pid = connection.get_server_pid()
-        while not task.done():
-            if await watcher.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):
-                return
 
 
 async def test_pushes_to_the_same_partitions_in_any_order_do_not_deadlock(connect: Connect) -> None:
@@ -174,24 +84,6 @@ async def test_transactions_in_opposite_directions_do_not_deadlock(connect: Conn
             run(other, transact(acked=[lent[1]], pushed=[ids[0]], offset=offset)),
         )
         assert [row["kind"] for rows in answers for row in rows] == ["stored", "acked"] * 2
-
-
-def give_up(partition_id: int, offset: int) -> Call:
-    return "give_up", partition_id, offset, "workers", "by hand"
-
-
-def cancel(partition_id: int, offset: int) -> Call:
-    return "cancel", 1, "t", "workers", None, partition_id, offset, 60.0
-
-
-def redact(partition_id: int, offset: int) -> Call:
-    """Redact a message that is the only one in its segment."""
-    nothing = (b"", b"\0\0\0\0", None)
-    return "redact", partition_id, offset, offset, 1, None, *nothing, *nothing, "somebody"
-
-
-def retry(partition_id: int, offset: int) -> Call:
-    return "retry", partition_id, offset, "workers"
 
 
 Pair = Callable[[Scene], tuple[Call, Call]]
@@ -275,34 +167,6 @@ CROSSINGS: Mapping[str, Pair] = {
 }
 
 
-GATES = (
-    "select 1 from queen.partitions where id = $1 for update",
-    "select 1 from queen.consumers where partition_id = $1 for update",
-    "select 1 from queen.deliveries where partition_id = $1 for update",
-)
-
-
-async def cross(
-    gate: "Connection", statement: str, partition_id: int, calls: Mapping["Connection", Call]
-) -> bool:
-    """Let the calls wait in line for a row that `gate` locks. Returns whether they deadlock."""
-    transaction = gate.transaction()
-    await transaction.start()
-    await gate.fetch(statement, partition_id)
-    tasks: list[asyncio.Task[None]] = []
-    try:
-        for connection, call in calls.items():
-            tasks.append(asyncio.create_task(attempt(connection, call)))
-            await waits(gate, connection, tasks[-1])
-    finally:
-        # After the rollback, one of them gets the row and needs a lock of the other.
-        await transaction.rollback()
-        results = await asyncio.gather(*tasks, return_exceptions=True)
-    deadlocks = [isinstance(each, asyncpg.DeadlockDetectedError) for each in results]
-    assert all(deadlocks[i] or each is None for i, each in enumerate(results)), results
-    return any(deadlocks)
-
-
 @pytest.mark.parametrize("is_ordered", [True, False], ids=["ordered", "unordered"])
 async def test_crossing_calls_do_not_deadlock(connect: Connect, is_ordered: bool) -> None:
     gate, one, other = [await connect() for _ in range(3)]
@@ -372,132 +236,6 @@ async def test_background_tasks_do_not_deadlock_with_any_call(
                         deadlocked.add(f"{name}, {who}")
 
     assert sorted(deadlocked) == []
-
-
-HOLDERS: Mapping[str, Callable[[Scene], Call]] = {
-    "push": lambda s: push(s.ready, s.idle, *s.held, s.due, s.expired),
-    "push of a message for later": lambda s: push(scheduled=[(s.idle, LONG_AGO)]),
-    "pop": lambda s: pop(s.group_id),
-    "pop of what is due": lambda s: pop(s.group_id, partitions=10, is_due_first=True),
-    "pop of everything": lambda s: pop(s.group_id, batch=100, partitions=100),
-    "pop without lease": lambda s: pop(s.group_id, batch=100, partitions=100, is_auto=True),
-    "ack": lambda s: ack(*s.lent),
-    "nack": lambda s: nack(*s.lent),
-    "nack to the dead letters": lambda s: nack(*s.lent, kind="dead"),
-    "extend": lambda s: extend(*s.lent),
-    "release": lambda s: release(*s.lent),
-    "defer": lambda s: defer(*s.lent),
-    "shorten": lambda s: shorten(*s.lent),
-    "transact": lambda s: transact(acked=s.lent, pushed=[s.ready, s.idle]),
-    "redrive": lambda s: ("redrive", list(s.dead)),
-    "seek": lambda _: seek("orders", "workers", LONG_AGO),
-    "purge": lambda _: purge("orders"),
-    "give_up": lambda s: give_up(s.held[0], 1),
-    "redact": lambda s: redact(s.ready, 0),
-    "retry": lambda s: retry(s.held[0], 0),
-    "redrive_to": lambda s: ("redrive_to", list(s.dead), [b"1", b"1"], [None, None], s.ready),
-    "configure": lambda _: configure("orders", retry_limit=7),
-    "configure_partition": lambda _: configure_partition("orders", "ready", priority=1),
-    "partition_ids": lambda _: partition_ids("orders", "new"),
-    "subscribe": lambda _: subscribe("orders", "newcomers"),
-}
-
-POPS: Mapping[str, Callable[[Scene], Call]] = {
-    "pop": lambda s: pop(s.group_id, batch=100, partitions=100),
-    "pop of what is due": lambda s: pop(s.group_id, batch=100, partitions=100, is_due_first=True),
-    "pop without lease": lambda s: pop(s.group_id, batch=100, partitions=100, is_auto=True),
-    "pop of a partition that is ready": lambda s: pop(s.group_id, partition="ready"),
-    "pop of a partition that is due": lambda s: pop(s.group_id, partition="due", is_due_first=True),
-}
-
-QUEUES: Mapping[str, Mapping[str, object]] = {
-    "ordered": {"ordered": True},
-    "unordered": {"ordered": False},
-    "limited in rate": {"rate_max": 1_000, "rate_ms": 1_000, "rate_per": "queue"},
-    "limited in rate by partition": {"rate_max": 1_000, "rate_ms": 1_000, "rate_per": "partition"},
-    "limited in concurrency": {"ordered": False, "concurrency_limit": 100},
-}
-
-
-async def hold_and_pop(
-    hold: Awaitable[object], holder: "Connection", popper: "Connection", scene: Scene
-) -> list[str]:
-    """Pop in every way while another transaction is open, and return the pops that waited."""
-    waited: list[str] = []
-    transaction = holder.transaction()
-    await transaction.start()
-    try:
-        await hold
-        for name, call in POPS.items():
-            try:
-                await attempt(popper, call(scene))
-            except (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError):
-                waited.append(name)
-    finally:
-        await transaction.rollback()
-    return waited
-
-
-async def warm(popper: "Connection", scene: Scene) -> None:
-    """Plan the statements once, and set a timeout that is shorter than the locks of the holder."""
-    for call in POPS.values():
-        await attempt(popper, call(scene))
-    await popper.execute("set lock_timeout = '1s'; set statement_timeout = '20s'")
-
-
-@pytest.mark.parametrize("queue", QUEUES)
-async def test_a_pop_waits_for_no_call_of_another_client(connect: Connect, queue: str) -> None:
-    holder, popper = [await connect() for _ in range(2)]
-    scene = await arrange(holder, QUEUES[queue])
-    await warm(popper, scene)
-
-    waited = {
-        name: pops
-        for name, call in HOLDERS.items()
-        if (pops := await hold_and_pop(run(holder, call(scene)), holder, popper, scene))
-    }
-
-    assert waited == {}
-
-
-@pytest.mark.parametrize("queue", QUEUES)
-async def test_a_pop_waits_for_no_row(connect: Connect, queue: str) -> None:
-    holder, popper = [await connect() for _ in range(2)]
-    scene = await arrange(holder, QUEUES[queue])
-    await warm(popper, scene)
-
-    waited: dict[str, list[str]] = {}
-    for table in (
-        "partitions",
-        "consumers",
-        "deliveries",
-        "scheduled",
-        "limits",
-        "queues",
-        "groups",
-    ):
-        hold = holder.fetch(f"select 1 from queen.{table} for update")
-        if pops := await hold_and_pop(hold, holder, popper, scene):
-            waited[table] = pops
-
-    assert waited == {}
-
-
-async def test_first_pops_of_a_limited_group_do_not_wait_for_each_other(connect: Connect) -> None:
-    holder, popper = [await connect() for _ in range(2)]
-    await run(holder, configure("orders", **QUEUES["limited in rate"]))
-    group_id = await group(holder, "workers")
-    await run(holder, push(*await partitions_of(holder, "a", "b")))
-    await popper.execute("set lock_timeout = '1s'")
-
-    transaction = holder.transaction()
-    await transaction.start()
-    await run(holder, pop(group_id))
-    popped = await run(popper, pop(group_id))
-    await transaction.rollback()
-
-    assert leases(popped) == []
-    assert popped[-1]["wait_seconds"] is not None
 
 
 async def test_locking_a_partition_does_not_write_its_row(connect: Connect) -> None:

@@ -11,7 +11,7 @@ import asyncpg
 import uvloop
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from tests.sql.workflow_model import ENDED, Kind, Message, Outcome, Refused, Run, Step
+from tests.sql.workflows.workflow_model import ENDED, Kind, Message, Outcome, Refused, Run, Step
 from tests.support.clock import Clock
 
 if TYPE_CHECKING:

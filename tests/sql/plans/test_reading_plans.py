@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.sql.test_plans import Calls, Growth, build, check, grown, measure, whole
+from tests.sql.plans.growth import Calls, Growth, build, check, grown, measure, whole
 from tests.support.postgres import Server
 
 # Queue 1 and a neighbour, with one segment per transaction, each in its own partition.

@@ -10,21 +10,9 @@ import pytest
 
 from queen import sql
 from queen.store.messages import Ack
-from tests.sql.stepping import (
-    LEASE_SECONDS,
-    Lab,
-    Setting,
-    Verb,
-    Violation,
-    ack,
-    extend,
-    nack,
-    pop,
-    push,
-    release,
-    schedules,
-    take,
-)
+from tests.sql.interleavings.lab import Lab, schedules
+from tests.sql.interleavings.scene import LEASE_SECONDS, Setting, Verb, Violation, take
+from tests.sql.interleavings.verbs import ack, extend, nack, pop, push, release
 
 DRAINED: Final = Setting(1)
 BEHIND: Final = Setting(2)

@@ -3,7 +3,9 @@
 import pytest
 
 from queen.store.messages import Settlement
-from tests.sql.stepping import Lab, push, take
+from tests.sql.interleavings.lab import Lab
+from tests.sql.interleavings.scene import take
+from tests.sql.interleavings.verbs import push
 
 WRITTEN = """
 select n_tup_ins + n_tup_upd + n_tup_del

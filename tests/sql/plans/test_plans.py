@@ -2,13 +2,11 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import NamedTuple
 from uuid import UUID, uuid4
 
 import pytest
-import uvloop
 
 from tests.sql.calls import (
     Call,
@@ -27,34 +25,11 @@ from tests.sql.calls import (
     segments,
     transact,
 )
-from tests.sql.plans import Explained, Scan
+from tests.sql.plans.explained import Explained, Scan
+from tests.sql.plans.growth import Calls, Growth, build, check, grown, measure, profile, whole
 from tests.support.postgres import Server
 
 pytestmark = pytest.mark.timeout(240)  # Includes building 100,000 partitions.
-
-ROUNDS = 7
-"""PostgreSQL may plan five executions separately before it uses a generic plan."""
-SMALL_PAGES = 20
-LARGE_TABLES = {
-    *("consumers", "dead_letters", "dedup", "deliveries"),
-    *("partitions", "producers", "scheduled", "segments"),
-}
-
-QUEUE = """
-select queen.configure('orders', null, null, '{}', false, null, null);
-do $$
-declare
-  v_table regclass;
-begin
-  for v_table in
-    select c.oid from pg_class c where c.relnamespace = 'queen'::regnamespace and c.relkind = 'r'
-  loop
-    -- Only the tests run analyze.
-    execute format('alter table %s set (autovacuum_enabled = off)', v_table);
-  end loop;
-end
-$$;
-"""
 
 # Partition i of group 1: i % 5 = 1 is ready, 2 is ready in an hour, 3 is idle, 4 is leased, 0 is
 # due
@@ -151,23 +126,6 @@ from queen.consumers c
 where c.held;
 select setval('queen.delivery_ids', 100);
 """
-
-
-class Profile(NamedTuple):
-    """The scans of a call in all rounds, and the fewest pages of the last rounds."""
-
-    scans: list[Scan]
-    pages: int
-
-
-class Growth(NamedTuple):
-    """The same calls on a small and on a large database."""
-
-    small: Mapping[str, Profile]
-    large: Mapping[str, Profile]
-
-
-Calls = Mapping[str, Callable[[int], Call]]
 
 
 def lent(number: int) -> Lease:
@@ -288,43 +246,8 @@ USED: Mapping[str, tuple[tuple[str, ...], ...]] = {
 """The index of each call, and its search condition."""
 
 
-async def profile(database: Explained, calls: Calls) -> dict[str, Profile]:
-    profiles: dict[str, Profile] = {}
-    for name, call in calls.items():
-        executions = [await database.call(call(number)) for number in range(1, ROUNDS + 1)]
-        profiles[name] = Profile(
-            [scan for execution in executions for scan in execution.scans],
-            min(execution.pages for execution in executions[-2:]),
-        )
-    return profiles
-
-
-def measure(
-    server: Server, database: str, calls: Calls, *, is_analysed: bool
-) -> dict[str, Profile]:
-    """Profile the calls in a copy of the database, because they leave dead rows."""
-    name = f"test_{uuid4().hex}"
-    dsn = server.create_database(name, template=database)
-    if is_analysed:
-        server.execute("analyze", name)
-
-    async def run() -> dict[str, Profile]:
-        async with await Explained.connect(dsn) as database:
-            return await profile(database, calls)
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(run())
-
-
 def partitions(last: int, *, first: int = 1, lagging: int = 0) -> str:
     return PARTITIONS.format(first=first, last=last, lagging=lagging)
-
-
-def build(server: Server, template: str, statements: str) -> str:
-    name = f"test_{uuid4().hex}"
-    server.create_database(name, template=template)
-    server.execute(QUEUE + statements, name)
-    return name
 
 
 @pytest.fixture(scope="module")
@@ -346,32 +269,6 @@ def of_partitions(postgres: Server, few: str, many: str, request: pytest.Fixture
         for database in (few, many)
     )
     return Growth(small, large)
-
-
-def whole(growth: Growth) -> list[str]:
-    """Scans that read a whole large table or index, by call."""
-    return sorted(
-        {
-            f"{name}: {scan.kind} {scan.index} on {scan.table} by {scan.statement[:200]}"
-            for profiles in growth
-            for name, profile in profiles.items()
-            for scan in profile.scans
-            if scan.table in LARGE_TABLES and not scan.condition
-        }
-    )
-
-
-def grown(growth: Growth) -> list[str]:
-    """Calls that read more in the large database than deeper indexes explain."""
-    return [
-        f"{name}: {few.pages} pages, then {growth.large[name].pages}"
-        for name, few in growth.small.items()
-        if growth.large[name].pages > 2 * few.pages + SMALL_PAGES
-    ]
-
-
-def check(complaints: list[str]) -> None:
-    assert not complaints, "\n".join(complaints)
 
 
 def is_used(scans: list[Scan], index: str, *words: str) -> bool:

@@ -10,20 +10,9 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.sql.stepping import (
-    Lab,
-    Setting,
-    Verb,
-    ack,
-    extend,
-    nack,
-    pop,
-    push,
-    redrive,
-    release,
-    schedules,
-    transact,
-)
+from tests.sql.interleavings.lab import Lab, schedules
+from tests.sql.interleavings.scene import Setting, Verb
+from tests.sql.interleavings.verbs import ack, extend, nack, pop, push, redrive, release, transact
 from tests.support.postgres import Server
 
 # One database for all: each schedule has its own queue, and plans are made once.

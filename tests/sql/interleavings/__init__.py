@@ -1,0 +1,1 @@
+"""Tests that step through the transactions of several connections in every order."""

@@ -1,0 +1,114 @@
+"""The calls that clients make, each in an open transaction."""
+
+from queen.store.messages import Ack
+from queen.store.store import Store
+from tests.sql.interleavings.scene import (
+    LEASE_SECONDS,
+    Scene,
+    Verb,
+    Violation,
+    segment,
+    settlement,
+    take,
+)
+
+
+def push(*partitions: str, has_key: bool = False) -> Verb:
+    """Push one message to each of these, in this order. `has_key` gives the first one the key."""
+
+    async def verb(scene: Scene, store: Store) -> None:
+        columns = segment([scene.partition_ids[partition] for partition in partitions])
+        if has_key:
+            columns.keys = [scene.key.bytes]
+            columns.key_counts = [1]
+            columns.key_entries = [1]
+            columns.key_places = [0]
+        for row in await store.messages.push(columns):
+            if row["kind"] == "stored":
+                scene.pushed[partitions[row["ordinal"] - 1]] += 1
+            elif row["kind"] != "duplicate":
+                raise Violation(f"a push was refused: {row}")
+            if has_key and row["ordinal"] == 1:
+                scene.keyed.add(row["offset"])
+
+    return verb
+
+
+def pop(*, batch: int = 4, is_auto: bool = False, is_due_first: bool = True) -> Verb:
+    """Pop for the group. Auto-ack settles immediately."""
+
+    async def verb(scene: Scene, store: Store) -> None:
+        for lease in await take(scene, store, batch=batch, is_auto=is_auto, due_first=is_due_first):
+            if is_auto:
+                scene.settled.update((lease.partition, offset) for offset in lease.offsets)
+
+    return verb
+
+
+def ack(partition: str = "x") -> Verb:
+    """Settle the delivery that a partition had before the schedule."""
+
+    async def verb(scene: Scene, store: Store) -> None:
+        lease = scene.leases[partition]
+        (row,) = await store.messages.ack([Ack(lease.delivery_id, lease.token, None)])
+        if row["code"] is None:
+            if row["settled"] != len(lease.offsets):
+                raise Violation(f"an ack of {lease} settled {row['settled']}")
+            scene.settled.update((partition, offset) for offset in lease.offsets)
+
+    return verb
+
+
+def nack(kind: str = "failed", partition: str = "x") -> Verb:
+    """Nack the first message of that delivery."""
+
+    async def verb(scene: Scene, store: Store) -> None:
+        await store.messages.nack([settlement(scene.leases[partition], kind)])
+
+    return verb
+
+
+def release(partition: str = "x") -> Verb:
+    async def verb(scene: Scene, store: Store) -> None:
+        lease = scene.leases[partition]
+        await store.messages.release([(lease.delivery_id, lease.token)])
+
+    return verb
+
+
+def extend(partition: str = "x") -> Verb:
+    async def verb(scene: Scene, store: Store) -> None:
+        lease = scene.leases[partition]
+        await store.messages.extend([(lease.delivery_id, lease.token)], [LEASE_SECONDS])
+
+    return verb
+
+
+def redrive() -> Verb:
+    """Redrive the dead letter."""
+
+    async def verb(scene: Scene, store: Store) -> None:
+        assert scene.letter_id is not None
+        if await store.dead_letters.redrive([scene.letter_id]):
+            del scene.settled["x", 0]
+            scene.redriven.add(("x", 0))
+
+    return verb
+
+
+def transact(*, acked: str, pushed: str) -> Verb:
+    """Ack the delivery of one partition and push to another, both or neither."""
+
+    async def verb(scene: Scene, store: Store) -> None:
+        lease = scene.leases[acked]
+        answer = await store.messages.transact(
+            [settlement(lease, "completed")],
+            [(lease.delivery_id, lease.token)],
+            segment([scene.partition_ids[pushed]]),
+        )
+        if any(row["kind"] not in ("stored", "acked") for row in answer):
+            raise Violation(f"a transaction was refused: {answer}")
+        scene.pushed[pushed] += 1
+        scene.settled[acked, lease.offsets[0]] += 1
+
+    return verb

@@ -1,0 +1,1 @@
+"""Tests of the lock order, and of pops that wait for no lock."""

@@ -1,0 +1,1 @@
+"""Tests of the calls with which Spark pipelines read and write."""

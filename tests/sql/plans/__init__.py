@@ -1,0 +1,1 @@
+"""Tests of query plans, and of the pages and rows that calls read and write."""

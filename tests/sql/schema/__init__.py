@@ -1,0 +1,1 @@
+"""Tests of migrations, tables, functions and views."""

@@ -1,0 +1,1 @@
+"""Tests of the workflow rules, with a model of them."""
