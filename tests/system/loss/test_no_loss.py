@@ -5,6 +5,7 @@ import contextlib
 import json
 import time
 from array import array
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import asyncpg
 import pytest
 
 from queen.engine.engine import Engine
-from tests.system.processes import Worker, start
+from tests.system.processes import start
 from tests.system.tiles import Sampler, behind, torn
 from tests.system.worker import Produce, Read, Stream
 
@@ -20,6 +21,7 @@ QUEUES = {"one": 1, "fifty": 50}
 GROUP = "readers"
 PROCESSES = 4
 PRODUCERS_EACH = 4
+PRODUCERS = PROCESSES * PRODUCERS_EACH
 
 
 async def test_concurrent_producers_lose_and_reorder_no_message(dsn: str, tmp_path: Path) -> None:
@@ -33,70 +35,28 @@ async def test_a_million_messages_of_concurrent_producers(dsn: str, tmp_path: Pa
 
 async def run(dsn: str, folder: Path, *, messages: int, max_batch: int, seconds: float) -> None:
     """16 producers on one partition, 16 on 50, and a group that reads meanwhile."""
-    producers = PROCESSES * PRODUCERS_EACH
-    each = messages // (len(QUEUES) * producers)
-    total = each * len(QUEUES) * producers
+    each = messages // (len(QUEUES) * PRODUCERS)
+    total = each * len(QUEUES) * PRODUCERS
     async with await Engine.open(dsn, connections=2) as engine:
         for queue in QUEUES:
             await engine.queues.configure(queue)
-    started = time.monotonic()
-    progress = Progress(total)
-    async with (
-        asyncio.timeout(seconds),
-        contextlib.AsyncExitStack() as stack,
-    ):
+    read = Read(dsn, str(folder / "read"), GROUP, [*QUEUES], total, consumers=4)
+    produces = [
+        Produce(dsn, str(folder / f"pushed{number}"), streams(number, each, max_batch))
+        for number in range(PROCESSES)
+    ]
+    async with asyncio.timeout(seconds), contextlib.AsyncExitStack() as stack:
         connection = await asyncpg.connect(dsn)
         stack.push_async_callback(connection.close)
-        sampler = Sampler(connection)
-        sampling = asyncio.create_task(sampler.run())
-        read = Read(
-            dsn=dsn,
-            output=str(folder / "read"),
-            group=GROUP,
-            queues=[*QUEUES],
-            total=total,
-            consumers=4,
-        )
-        reader = await stack.enter_async_context(start(read, heard=progress.of("reader")))
-        workers: list[Worker] = []
-        for number in range(PROCESSES):
-            streams = [
-                Stream(
-                    producer=which * producers + number * PRODUCERS_EACH + at,
-                    queue=queue,
-                    partitions=partitions,
-                    count=each,
-                    max_batch=max_batch,
-                )
-                for which, (queue, partitions) in enumerate(QUEUES.items())
-                for at in range(PRODUCERS_EACH)
-            ]
-            produce = Produce(dsn=dsn, output=str(folder / f"pushed{number}"), streams=streams)
-            heard = progress.of(f"producer{number}")
-            workers.append(await stack.enter_async_context(start(produce, heard=heard)))
-        for worker in (reader, *workers):
-            await worker.expect("ready")
-        reader.tell("go")
-        for worker in workers:
-            worker.tell("go")
-        for worker in workers:
-            await worker.finish(seconds=seconds)
-        pushed_seconds = time.monotonic() - started
-        await reader.finish(seconds=seconds)
-        read_seconds = time.monotonic() - started
-
-        assert not sampling.done(), sampling.exception()
-        sampling.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await sampling
-        await sampler.sample()
+        async with sampling(connection) as sampler:
+            times = await push_and_read(produces, read, seconds=seconds)
         gaps, left = await torn(connection), await behind(connection)
         partitions = await connection.fetchval(
             "select count(distinct partition_id) from queen.segments"
         )
 
-    sent = _pairs(*(folder / f"pushed{number}" for number in range(PROCESSES)))
-    came = _pairs(folder / "read")
+    sent = _pairs(*(Path(produce.output) for produce in produces))
+    came = _pairs(Path(read.output))
     counts: dict[str, Any] = {
         "messages": total,
         "partitions": partitions,
@@ -109,8 +69,7 @@ async def run(dsn: str, folder: Path, *, messages: int, max_batch: int, seconds:
         "groups_behind": len(left),
         "samples": sampler.samples,
         "sampled_messages": sampler.messages,
-        "pushed_seconds": round(pushed_seconds, 1),
-        "read_seconds": round(read_seconds, 1),
+        **times,
     }
     print(json.dumps(counts), flush=True)
     assert sent == came, counts
@@ -120,6 +79,60 @@ async def run(dsn: str, folder: Path, *, messages: int, max_batch: int, seconds:
     # Below these minimums, the check proves nothing.
     assert partitions == sum(QUEUES.values())
     assert sampler.samples >= 10
+
+
+def streams(process: int, count: int, max_batch: int) -> list[Stream]:
+    """The producers of one process, with `count` messages each."""
+    return [
+        Stream(
+            producer=which * PRODUCERS + process * PRODUCERS_EACH + at,
+            queue=queue,
+            partitions=partitions,
+            count=count,
+            max_batch=max_batch,
+        )
+        for which, (queue, partitions) in enumerate(QUEUES.items())
+        for at in range(PRODUCERS_EACH)
+    ]
+
+
+@contextlib.asynccontextmanager
+async def sampling(
+    connection: "asyncpg.Connection[asyncpg.Record]",
+) -> AsyncGenerator[Sampler]:
+    """Sample the segments until the end of the block, and once more at its end."""
+    sampler = Sampler(connection)
+    task = asyncio.create_task(sampler.run())
+    yield sampler
+    assert not task.done(), task.exception()
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    await sampler.sample()
+
+
+async def push_and_read(
+    produces: Sequence[Produce], read: Read, *, seconds: float
+) -> dict[str, float]:
+    """Run the processes until all messages are read. Returns how long that took."""
+    started = time.monotonic()
+    progress = Progress(read.total)
+    async with contextlib.AsyncExitStack() as stack:
+        reader = await stack.enter_async_context(start(read, heard=progress.of("reader")))
+        workers = [
+            await stack.enter_async_context(start(produce, heard=progress.of(f"producer{number}")))
+            for number, produce in enumerate(produces)
+        ]
+        for worker in (reader, *workers):
+            await worker.expect("ready")
+        for worker in (reader, *workers):
+            worker.tell("go")
+        for worker in workers:
+            await worker.finish(seconds=seconds)
+        pushed_seconds = time.monotonic() - started
+        await reader.finish(seconds=seconds)
+        read_seconds = time.monotonic() - started
+    return {"pushed_seconds": round(pushed_seconds, 1), "read_seconds": round(read_seconds, 1)}
 
 
 class Progress:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from queen import Queen
 from tests.support.server import Server, until
-from tests.system.client_processes import Client
-from tests.system.client_worker import Task
+from tests.system.clients.client_processes import Client
+from tests.system.clients.client_worker import Task
 
 
 async def test_a_terminated_consumer_finishes_releases_and_flushes(

@@ -17,7 +17,7 @@ from queen import Queen
 from queen.jobs import QueueManager, Workflow
 from tests.support.server import SOURCE, Server
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PARTS = 10
 BEFORE = {
     "split": [],
@@ -76,7 +76,7 @@ class Workers:
         self.killed = 0
 
     def start(self) -> None:
-        module = "tests.system.workflow_worker"
+        module = "tests.system.jobs.workflow_worker"
         command = [sys.executable, "-m", module, self._url, str(self._concurrency)]
         environment = {**os.environ, "PYTHONPATH": f"{SOURCE}:{ROOT}"}
         quiet = subprocess.DEVNULL  # They log each lost connection to the server.

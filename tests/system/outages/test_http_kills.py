@@ -14,10 +14,10 @@ import pytest
 from queen.store.migrations import migrate
 from tests.support.postgres import Postgres
 from tests.support.server import Server
-from tests.system.checker import Checker, read_files
+from tests.system.checker.checker import Checker
+from tests.system.checker.history import read_files
 from tests.system.load import Consume, Consumer, Produce, Producer
-from tests.system.processes import Worker, start
-from tests.system.test_kills import (
+from tests.system.outages.test_kills import (
     GROUPS,
     LEASE_SECONDS,
     MODULE,
@@ -27,6 +27,7 @@ from tests.system.test_kills import (
     dumped,
     under_load,
 )
+from tests.system.processes import Worker, start
 
 EXPECTED = {"lease_lost", "sequence_stale"}
 """Errors of a healthy server's clients: expired leases and deliberately repeated numbers."""

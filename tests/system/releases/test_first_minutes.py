@@ -17,7 +17,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 READY_SECONDS = 10
 FIRST_MESSAGE_SECONDS = 60
 

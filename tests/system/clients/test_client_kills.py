@@ -14,8 +14,8 @@ import pytest
 
 from queen import Queen
 from tests.support.server import Server, until
-from tests.system.client_processes import Client
-from tests.system.client_worker import Task
+from tests.system.clients.client_processes import Client
+from tests.system.clients.client_worker import Task
 
 PRODUCERS = {"a": "producer", "b": "buffering"}
 

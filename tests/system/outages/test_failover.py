@@ -12,11 +12,12 @@ import pytest
 from queen.store.migrations import migrate
 from tests.support.pair import Pair
 from tests.support.server import Server
-from tests.system.checker import Checker, Op, read_files
+from tests.system.checker.checker import Checker
+from tests.system.checker.history import Op, read_files
 from tests.system.load import History, instant
+from tests.system.outages.test_http_kills import consume, produce
+from tests.system.outages.test_kills import configure, drain, dumped, under_load
 from tests.system.processes import Worker
-from tests.system.test_http_kills import consume, produce
-from tests.system.test_kills import configure, drain, dumped, under_load
 
 MOST_SECONDS = 30
 """The longest time from the kill until each verb succeeds again."""

@@ -43,7 +43,7 @@ async def applications_beside_producers(dsn: str, seconds: float) -> float:
     async with Server(dsn, {"LOG_LEVEL": "warning"}) as server:
         await server.post("/configure", {"queue": "orders"})
         alone = await push_for(server, seconds / 3)
-        command = [sys.executable, "-m", "tests.system.applications", dsn, str(seconds)]
+        command = [sys.executable, "-m", "tests.system.loss.applications", dsn, str(seconds)]
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         beside = await push_for(server, seconds)
         said_by_them, _ = await process.communicate()

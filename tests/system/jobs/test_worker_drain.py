@@ -15,9 +15,9 @@ import pytest
 from queen import Queen
 from queen.jobs import Job, QueueManager
 from tests.support.server import SOURCE, Server, until
-from tests.system.drained_worker import Task
+from tests.system.jobs.drained_worker import Task
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 QUEUE = "work"
 AT_ONCE = 3
 """Workers that run at the same time."""
@@ -31,7 +31,7 @@ async def terminate(server: Server, log: Path, kills: int, seed: int) -> list[in
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "tests.system.drained_worker",
+        "tests.system.jobs.drained_worker",
         msgspec.json.encode(task).decode(),
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{SOURCE}:{ROOT}"},

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from tests.support.server import SOURCE, until
-from tests.system.client_worker import Task
+from tests.system.clients.client_worker import Task
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class Client:
@@ -27,7 +27,7 @@ class Client:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "tests.system.client_worker",
+            "tests.system.clients.client_worker",
             msgspec.json.encode(self.task).decode(),
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": f"{SOURCE}:{ROOT}"},

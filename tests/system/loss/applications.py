@@ -2,8 +2,8 @@
 Run applications with their own transactions in a separate process, so that only their database load
 affects others.
 
-Usage: `python -m tests.system.applications DSN SECONDS`. The last line of output is a JSON list of
-the committed messages.
+Usage: `python -m tests.system.loss.applications DSN SECONDS`. The last line of output is a JSON
+list of the committed messages.
 """
 
 import asyncio

@@ -20,7 +20,8 @@ from queen.store.migrations import migrate
 from tests.engine.helpers import pop_one, push
 from tests.support.clock import Clock
 from tests.support.postgres import Postgres
-from tests.system.checker import Checker, read_files
+from tests.system.checker.checker import Checker
+from tests.system.checker.history import read_files
 from tests.system.load import Consume, Consumer, History, Produce, Producer
 from tests.system.processes import Worker, start
 from tests.system.tiles import behind

@@ -14,7 +14,7 @@ from queen.store.migrations import migrate
 from tests.support.callers import KEYS, Caller, make_key
 from tests.support.postgres import Postgres
 from tests.support.server import Server, until
-from tests.system.test_outages import kill_all, relaunched
+from tests.system.outages.test_outages import kill_all, relaunched
 
 PRODUCERS = 20
 LONG_SECONDS = float(os.environ.get("OUTAGE_SECONDS", "600"))

@@ -15,7 +15,7 @@ import pytest
 from benchmarks.http_load import connections, pushing
 from tests.support.calls import posted
 from tests.support.server import Server
-from tests.system.test_http_waiting import resident_bytes
+from tests.system.costs.test_http_waiting import resident_bytes
 
 ENVIRONMENT = {"QUEEN_HEADER_TIMEOUT_MS": "1000", "QUEEN_BODY_TIMEOUT_MS": "2000"}
 PATHS = ("/push", "/ack", "/ack/batch", "/transaction", "/configure", "/pop", "/pop/queue/q")

@@ -17,7 +17,7 @@ from tests.jobs.waiting import until
 from tests.support.server import Server
 
 APP = "tests.jobs.application:jobs"
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 Start = Callable[..., "asyncio.Future[asyncio.subprocess.Process]"]
 TAKEOVER_SECONDS = 5.0
 BACKGROUND_SECONDS = 4.0

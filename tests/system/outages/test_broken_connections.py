@@ -19,11 +19,11 @@ from queen.store.migrations import migrate
 from tests.support.gate import Gate
 from tests.support.postgres import Postgres
 from tests.support.server import Server
-from tests.system.checker import Checker
+from tests.system.checker.checker import Checker
 from tests.system.load import History, instant
-from tests.system.test_failover import finished, judged
-from tests.system.test_http_kills import consume, produce
-from tests.system.test_kills import configure, dumped, under_load
+from tests.system.outages.test_failover import finished, judged
+from tests.system.outages.test_http_kills import consume, produce
+from tests.system.outages.test_kills import configure, dumped, under_load
 
 MOST_SECONDS = 10.0
 """The longest time for which a partition may be blocked."""

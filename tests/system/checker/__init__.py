@@ -1,0 +1,1 @@
+"""The checker of histories, and its own tests."""

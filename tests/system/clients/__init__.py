@@ -1,0 +1,1 @@
+"""Tests of processes that use the SDK: failover, kills and stops."""

@@ -1,0 +1,1 @@
+"""Tests of the cost of waiting clients and of malformed requests."""

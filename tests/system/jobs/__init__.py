@@ -1,0 +1,1 @@
+"""Tests of workers, schedules and workflows whose processes are killed."""

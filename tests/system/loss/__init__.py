@@ -1,0 +1,1 @@
+"""Tests that messages from any source are stored once and in order."""

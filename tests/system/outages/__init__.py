@@ -1,0 +1,1 @@
+"""Tests in which PostgreSQL, its connections or servers fail under load."""

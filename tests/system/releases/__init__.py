@@ -1,0 +1,1 @@
+"""Tests of the installation and the upgrade of a release."""
