@@ -1,0 +1,1 @@
+"""Tests of the admin API, and of masked payloads."""

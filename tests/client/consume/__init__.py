@@ -1,0 +1,1 @@
+"""Tests of consumers: pops, handlers, threads and acknowledgments."""

@@ -1,0 +1,1 @@
+"""Tests with other tools: web frameworks, CloudEvents, OpenTelemetry, pytest."""

@@ -1,0 +1,1 @@
+"""Tests that code for the original clients works, without their defects."""

@@ -1,0 +1,1 @@
+"""Tests of the installed package: imports, types, reprs and the end of a process."""

@@ -1,0 +1,1 @@
+"""Tests of pushes: client-side buffers and the outbox."""

@@ -1,0 +1,1 @@
+"""Tests of requests to servers: failover, proxies, TLS and long polls."""
