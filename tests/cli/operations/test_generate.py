@@ -17,7 +17,7 @@ from queen.settings import Settings
 from tests.cli.shell import Shell
 from tests.support.server import Server
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

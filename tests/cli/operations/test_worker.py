@@ -15,7 +15,7 @@ from tests.jobs.lines import lines
 from tests.jobs.waiting import until
 from tests.support.server import Server
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 APP = "tests.jobs.application:jobs"
 
 

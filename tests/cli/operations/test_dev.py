@@ -17,7 +17,7 @@ import pytest
 from queen import Message, NotFound, Queen
 from tests.support.server import until
 
-SOURCE = Path(__file__).parents[2] / "src"
+SOURCE = Path(__file__).parents[3] / "src"
 
 
 async def started(*arguments: str) -> tuple[asyncio.subprocess.Process, str]:

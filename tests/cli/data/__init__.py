@@ -1,0 +1,1 @@
+"""Tests of commands that read or change queues, messages and jobs."""

@@ -1,0 +1,1 @@
+"""Tests of commands for developers and operators: start, check, measure, migrate."""

@@ -1,0 +1,1 @@
+"""Tests of behavior that all commands share: contexts, output, help, exit codes."""
