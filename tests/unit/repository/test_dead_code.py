@@ -6,7 +6,7 @@ from pathlib import Path
 
 from vulture import Vulture
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CALLED_BY_OTHERS = {
     *("__getattr__", "format_commands", "ignore_aliases"),
     *("on_message_begin", "on_headers_complete", "send_400_response", "_process_log_message"),

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-DASHBOARD = Path(__file__).parents[2] / "dashboard"
+DASHBOARD = Path(__file__).parents[3] / "dashboard"
 
 
 def test_every_package_is_pinned_exactly() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 SOURCES: Final = sorted((ROOT / "src" / "queen").rglob("*.py"))
 MADE_TO_BE_SUBCLASSED: Final = {"msgspec.Struct"}
 """Documented for subclassing: a release that breaks subclasses would break all users."""

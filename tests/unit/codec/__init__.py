@@ -1,0 +1,1 @@
+"""Tests of IDs, payloads, segments and encryption."""

@@ -1,0 +1,1 @@
+"""Tests of cron ticks, time ranges and buffered records."""

@@ -1,0 +1,1 @@
+"""Tests of job options, workers and autoscaling."""

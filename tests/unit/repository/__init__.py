@@ -1,0 +1,1 @@
+"""Rules for the files of this repository."""

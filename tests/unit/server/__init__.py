@@ -1,0 +1,1 @@
+"""Tests of permissions, connection limits and decoding."""
