@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from tests.browser.test_looks import PAGES
+from tests.browser.frame.test_looks import PAGES
 from tests.support.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from tests.browser.test_frame import theme
+from tests.browser.frame.test_frame import theme
 from tests.support.server import Server
 
 pytestmark = [pytest.mark.nightly, pytest.mark.asyncio(loop_scope="session")]

@@ -9,9 +9,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, Route, expect
 
+from tests.browser.access.provider import AUDIENCE, CLIENT, Provider
 from tests.browser.conftest import FAST, NARROW, WIDE
 from tests.browser.looks import keep, overflow, violations
-from tests.browser.provider import AUDIENCE, CLIENT, Provider
 from tests.support.callers import Caller, make_key
 from tests.support.certificates import Authority, Pair
 from tests.support.server import Server

@@ -9,8 +9,8 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from tests.browser.conftest import FAST
+from tests.browser.frame.test_palette import choose
 from tests.browser.looks import keep, violations
-from tests.browser.test_palette import choose
 from tests.support.callers import KEYS, Caller, make_key
 from tests.support.server import Server
 

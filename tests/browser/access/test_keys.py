@@ -9,9 +9,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import BrowserContext, Locator, Page, expect
 
+from tests.browser.access.test_access import sign_in
 from tests.browser.conftest import FAST
 from tests.browser.looks import keep, violations
-from tests.browser.test_access import sign_in
 from tests.support.callers import KEYS, Caller, make_key
 from tests.support.server import Server
 

@@ -10,9 +10,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page, Request, expect
 
+from tests.browser.access.test_access import sign_in
 from tests.browser.conftest import FAST, NARROW, WIDE
-from tests.browser.test_access import sign_in
-from tests.browser.test_looks import look
+from tests.browser.frame.test_looks import look
 from tests.support.callers import KEYS, Caller, make_key
 from tests.support.server import Server
 

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from tests.browser.test_messages import push
+from tests.browser.pages.test_messages import push
 from tests.support.server import Server
 
 pytestmark = [pytest.mark.nightly, pytest.mark.asyncio(loop_scope="session")]

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
-from tests.browser.test_dead_letters import bury
+from tests.browser.pages.test_dead_letters import bury
 from tests.support.server import Server
 
 pytestmark = [pytest.mark.nightly, pytest.mark.asyncio(loop_scope="session")]

@@ -1,0 +1,1 @@
+"""Tests of sign-in, permissions, API keys and masked payloads."""

@@ -1,0 +1,1 @@
+"""Tests of the parts that all pages share: navigation, palette, lists, appearance."""
