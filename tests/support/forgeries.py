@@ -17,6 +17,7 @@ KEY = rsa.generate_private_key(65537, 2048)
 OTHER_KEY = rsa.generate_private_key(65537, 2048)
 PEM = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 DER = KEY.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+RS = {"alg": "RS256", "typ": "JWT"}
 
 
 def claims(**changed: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
@@ -55,12 +56,20 @@ def good(**changed: Any) -> str:  # noqa: ANN401 - JSON
 
 def forged() -> dict[str, str]:
     """Forged tokens by their defect."""
-    now = int(time.time())
-    rs = {"alg": "RS256", "typ": "JWT"}
-    head, body, signature = good().split(".")
-    own_jwk = json.loads(jwt.get_algorithm_by_name("RS256").to_jwk(OTHER_KEY.public_key()))
+    return {
+        **_algorithms(),
+        **_signatures(),
+        **_headers(),
+        **_documents(),
+        **_times(),
+        **_identities(),
+        **_key_ids(),
+    }
+
+
+def _algorithms() -> dict[str, str]:
     plain = b64(json.dumps(claims()).encode())
-    tokens = {
+    return {
         "nothing": "e30.e30.",
         "alg none": f"{b64(json.dumps({'alg': 'none'}).encode())}.{plain}.",
         "alg None": f"{b64(json.dumps({'alg': 'None'}).encode())}.{plain}.",
@@ -77,7 +86,13 @@ def forged() -> dict[str, str]:
         "HS256 with the public key, stripped": with_mac(PEM.strip().encode()),
         "HS256 with the public key as DER": with_mac(DER),
         "HS256 with nothing": with_mac(b""),
-        "RS256 said, HS256 done": with_mac(PEM.encode(), rs),
+        "RS256 said, HS256 done": with_mac(PEM.encode(), RS),
+    }
+
+
+def _signatures() -> dict[str, str]:
+    head, body, signature = good().split(".")
+    return {
         "another key": jwt.encode(claims(), OTHER_KEY, algorithm="RS256"),
         "no signature": f"{head}.{body}.",
         "signature cut": f"{head}.{body}.{signature[:-4]}",
@@ -88,49 +103,73 @@ def forged() -> dict[str, str]:
         "standard base64": f"{head}.{body}.{signature[:-1]}+",
         "a space inside": f"{head}. {body}.{signature}",
         "another spelling of the last byte": f"{head}.{body}.{_respelt(signature)}",
-        "jku": signed({**rs, "jku": "https://evil.example/keys"}, claims()),
-        "x5u": signed({**rs, "x5u": "https://evil.example/cert"}, claims()),
+        "letters beyond ASCII": f"{head}.{body}.{signature}é",
+    }
+
+
+def _headers() -> dict[str, str]:
+    own_jwk = json.loads(jwt.get_algorithm_by_name("RS256").to_jwk(OTHER_KEY.public_key()))
+    return {
+        "jku": signed({**RS, "jku": "https://evil.example/keys"}, claims()),
+        "x5u": signed({**RS, "x5u": "https://evil.example/cert"}, claims()),
         "jwk of its own": jwt.encode(
             claims(), OTHER_KEY, algorithm="RS256", headers={"jwk": own_jwk}
         ),
-        "x5c": signed({**rs, "x5c": ["MIIB"]}, claims()),
-        "crit": signed({**rs, "crit": ["exp"]}, claims()),
-        "crit, not known": signed({**rs, "crit": ["bogus"], "bogus": 1}, claims()),
-        "b64 off": signed({**rs, "b64": False, "crit": ["b64"]}, claims()),
-        "zip": signed({**rs, "zip": "DEF"}, claims()),
-        "encrypted": signed({**rs, "enc": "A256GCM"}, claims()),
-        "typ of something else": signed({**rs, "typ": "logout+jwt"}, claims()),
+        "x5c": signed({**RS, "x5c": ["MIIB"]}, claims()),
+        "crit": signed({**RS, "crit": ["exp"]}, claims()),
+        "crit, not known": signed({**RS, "crit": ["bogus"], "bogus": 1}, claims()),
+        "b64 off": signed({**RS, "b64": False, "crit": ["b64"]}, claims()),
+        "zip": signed({**RS, "zip": "DEF"}, claims()),
+        "encrypted": signed({**RS, "enc": "A256GCM"}, claims()),
+        "typ of something else": signed({**RS, "typ": "logout+jwt"}, claims()),
         "alg twice": signed('{"alg":"none","alg":"RS256"}', claims()),
-        "sub twice": signed(rs, json.dumps(claims())[:-1] + ',"sub":"root"}'),
-        "exp twice": signed(rs, json.dumps(claims(exp=1))[:-1] + f',"exp":{now + 60}}}'),
+    }
+
+
+def _documents() -> dict[str, str]:
+    """Tokens whose JSON is repeated, malformed or too large."""
+    now = int(time.time())
+    return {
+        "sub twice": signed(RS, json.dumps(claims())[:-1] + ',"sub":"root"}'),
+        "exp twice": signed(RS, json.dumps(claims(exp=1))[:-1] + f',"exp":{now + 60}}}'),
         "header a list": signed('["RS256"]', claims()),
-        "claims a list": signed(rs, "[]"),
-        "claims a string": signed(rs, '"alice"'),
-        "not JSON": signed(rs, "{"),
-        "not a number": signed(rs, json.dumps(claims())[:-1] + ',"x":NaN}'),
-        "nested deep": signed(rs, '{"a":' + "[" * 2000 + "]" * 2000 + "}"),
-        "huge": signed(rs, claims(pad="x" * 9000)),
-        "letters beyond ASCII": f"{head}.{body}.{signature}é",
+        "claims a list": signed(RS, "[]"),
+        "claims a string": signed(RS, '"alice"'),
+        "not JSON": signed(RS, "{"),
+        "not a number": signed(RS, json.dumps(claims())[:-1] + ',"x":NaN}'),
+        "nested deep": signed(RS, '{"a":' + "[" * 2000 + "]" * 2000 + "}"),
+        "huge": signed(RS, claims(pad="x" * 9000)),
+    }
+
+
+def _times() -> dict[str, str]:
+    now = int(time.time())
+    return {
         "expired": good(exp=now - 61),
         "exp missing": good(exp=None),
-        "exp a string": signed(rs, claims(exp=str(now + 60))),
-        "exp true": signed(rs, claims(exp=True)),
-        "exp infinite": signed(rs, json.dumps(claims())[:-1] + ',"nbf":1e999}'),
-        "exp negative": signed(rs, claims(exp=-1)),
+        "exp a string": signed(RS, claims(exp=str(now + 60))),
+        "exp true": signed(RS, claims(exp=True)),
+        "exp infinite": signed(RS, json.dumps(claims())[:-1] + ',"nbf":1e999}'),
+        "exp negative": signed(RS, claims(exp=-1)),
         "not yet": good(nbf=now + 3600),
-        "nbf a string": signed(rs, claims(nbf="0")),
+        "nbf a string": signed(RS, claims(nbf="0")),
         "issued in the future": good(iat=now + 3600),
+    }
+
+
+def _identities() -> dict[str, str]:
+    return {
         "issuer of others": good(iss="https://evil.example"),
         "issuer with a tail": good(iss=ISSUER + ".evil.example"),
         "issuer missing": good(iss=None),
-        "issuer a list": signed(rs, claims(iss=[ISSUER])),
+        "issuer a list": signed(RS, claims(iss=[ISSUER])),
         "audience of others": good(aud="other"),
         "audience with a tail": good(aud="queen2"),
         "audience missing": good(aud=None),
         "audience empty": good(aud=[]),
         "sub missing": good(sub=None),
         "sub empty": good(sub=""),
-        "sub a number": signed(rs, claims(sub=7)),
+        "sub a number": signed(RS, claims(sub=7)),
         "sub with a line": good(sub="alice\nbob"),
         "role a list": good(role=["admin"]),
         "role and roles": good(roles=["admin"]),
@@ -139,12 +178,16 @@ def forged() -> dict[str, str]:
         "scopes of another form": good(scopes=[{"topic": "a"}]),
         "scopes empty ones": good(scopes=[{}]),
     }
-    for name in ("../../dev/null", "/etc/hosts", "a' or 'a'='a", "\x00", "x" * 300):
-        # With a single key in the settings, a key id is ignored: signed by another key.
-        tokens[f"kid {name[:20]!r}"] = jwt.encode(
+
+
+def _key_ids() -> dict[str, str]:
+    """With a single key in the settings, a key ID is ignored: these are signed by another key."""
+    return {
+        f"kid {name[:20]!r}": jwt.encode(
             claims(), OTHER_KEY, algorithm="RS256", headers={"kid": name}
         )
-    return tokens
+        for name in ("../../dev/null", "/etc/hosts", "a' or 'a'='a", "\x00", "x" * 300)
+    }
 
 
 def _respelt(signature: str) -> str:
