@@ -72,14 +72,7 @@ def bench(
             _print_configuration(configuration)
         return configuration, await _measure(queen, load, plan, keep=keep)
 
-    configuration, outcome = run(server, work)
-    if output is Format.TABLE:
-        _print_outcome(outcome)
-    else:
-        show_one({"configuration": configuration, **plain_of(outcome)}, output)
-    if outcome.lost or outcome.failed:
-        say(f"queen: {outcome.lost} lost, {outcome.failed} not confirmed: {outcome.errors}")
-        raise typer.Exit(exit_codes.FAILED)
+    _report(*run(server, work), output)
 
 
 async def _measure(queen: "Queen", load: "Load", plan: "Plan", *, keep: bool) -> "Outcome":
@@ -94,6 +87,17 @@ async def _measure(queen: "Queen", load: "Load", plan: "Plan", *, keep: bool) ->
             with contextlib.suppress(errors.QueenError):
                 await queen.admin.delete_queue(load.queue)
     return outcome
+
+
+def _report(configuration: dict[str, Any], outcome: "Outcome", output: Format) -> None:
+    """Print the outcome, and exit with 1 if messages were lost."""
+    if output is Format.TABLE:
+        _print_outcome(outcome)
+    else:
+        show_one({"configuration": configuration, **plain_of(outcome)}, output)
+    if outcome.lost or outcome.failed:
+        say(f"queen: {outcome.lost} lost, {outcome.failed} not confirmed: {outcome.errors}")
+        raise typer.Exit(exit_codes.FAILED)
 
 
 def _configuration(queen: "Queen", plan: "Plan", queue: str, release: str | None) -> dict[str, Any]:
