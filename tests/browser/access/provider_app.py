@@ -219,6 +219,8 @@ class IdTokenOfRefresh(IdTokens, OpenIDToken):
 class SignOut(EndSessionEndpoint):
     """Ends the provider's session and returns to the dashboard."""
 
+    server: Server
+
     def get_server_jwks(self) -> KeySet:
         return self.server.keys
 

@@ -15,8 +15,8 @@ from tests.spark.databases import migrated
 from tests.spark.driver import Driver
 from tests.spark.faults import Faults
 from tests.spark.log import Log
+from tests.spark.pipelines.test_archive import STEPS, archived, figures, retain
 from tests.spark.place import ONE_CORE, Place
-from tests.spark.test_archive import STEPS, archived, figures, retain
 from tests.support.postgres import Postgres
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]

@@ -17,8 +17,8 @@ from tests.spark.databases import migrated
 from tests.spark.driver import Driver
 from tests.spark.faults import Faults, faulty_queen
 from tests.spark.log import Log
+from tests.spark.pipelines.test_replay import SEGMENTS, assert_replayed, config_of, fill
 from tests.spark.place import ONE_CORE, Place
-from tests.spark.test_replay import SEGMENTS, assert_replayed, config_of, fill
 from tests.support.postgres import Postgres
 
 pytestmark = pytest.mark.nightly

@@ -17,7 +17,7 @@ from queen.spark.lakes.iceberg import IcebergLake
 from queen.spark.pipelines import archive, compact
 from queen.spark.pipelines.archive import Config
 from tests.spark.log import Log
-from tests.spark.test_archive import archived
+from tests.spark.pipelines.test_archive import archived
 
 
 def config_of(dsn: str, tmp_path: Path, format: Literal["iceberg", "delta"] = "iceberg") -> Config:

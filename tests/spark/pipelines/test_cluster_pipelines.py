@@ -21,9 +21,9 @@ from tests.spark.databases import migrated
 from tests.spark.driver import Driver
 from tests.spark.faults import Faults
 from tests.spark.log import Log
+from tests.spark.pipelines.test_replay import assert_replayed, config_of, fill
+from tests.spark.pipelines.test_windows_faults import TRANSACTIONS, WHOLE
 from tests.spark.place import Place
-from tests.spark.test_replay import assert_replayed, config_of, fill
-from tests.spark.test_windows_faults import TRANSACTIONS, WHOLE
 from tests.spark.windowing import Event, declared, push, results
 from tests.support.postgres import Postgres
 

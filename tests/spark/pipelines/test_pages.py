@@ -14,9 +14,9 @@ from tests.spark import filling
 from tests.spark.cluster import confs
 from tests.spark.driver import ROOT
 from tests.spark.log import Log
+from tests.spark.pipelines.test_command import started
+from tests.spark.pipelines.test_replay import by_partition
 from tests.spark.place import arguments, quick
-from tests.spark.test_command import started
-from tests.spark.test_replay import by_partition
 
 
 def declared(page: str, file: Path, **places: str) -> list[str]:

@@ -1,0 +1,1 @@
+"""Tests of lakes, which commit each batch once."""

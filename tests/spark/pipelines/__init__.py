@@ -1,0 +1,1 @@
+"""Tests of pipelines: archive, replay, rollup and windows."""

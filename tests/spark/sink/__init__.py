@@ -1,0 +1,1 @@
+"""Tests of writing DataFrames and streams to queues."""

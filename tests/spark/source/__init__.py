@@ -1,0 +1,1 @@
+"""Tests of reading queues as DataFrames and streams."""
