@@ -1,1 +1,1 @@
-"""Tests of the WebSocket feed of the dashboard."""
+"""Tests of the dashboard's WebSocket feed."""

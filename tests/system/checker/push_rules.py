@@ -8,7 +8,7 @@ from tests.system.checker.rules import Rules, Violation
 
 
 class PushRules(Rules):
-    """I1 to I6, I17, I19 and I20: the messages of each push are stored as its response says."""
+    """I1 to I6, I17, I19 and I20: each push is stored as it returned."""
 
     def check(self) -> list[Violation]:
         """All violations of these invariants."""
