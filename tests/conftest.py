@@ -34,7 +34,7 @@ def postgres() -> Iterator[Server]:
     if dsn := os.environ.get("TEST_QUEEN_DSN"):
         yield Server(dsn)
         return
-    with Postgres() as server:
+    with Postgres(in_memory=True) as server:
         yield server
 
 
@@ -50,9 +50,11 @@ def template(postgres: Server) -> str:
 
 
 @pytest.fixture
-def dsn(postgres: Server, template: str) -> str:
-    """A database for one test. It is not dropped, because the server is deleted at the end."""
-    return postgres.create_database(f"test_{uuid4().hex}", template=template)
+def dsn(postgres: Server, template: str) -> Iterator[str]:
+    """A database for one test."""
+    name = f"test_{uuid4().hex}"
+    yield postgres.create_database(name, template=template)
+    postgres.drop_database(name)
 
 
 @pytest.fixture

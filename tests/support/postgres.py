@@ -1,6 +1,7 @@
 """A private PostgreSQL server for tests and benchmarks, or an existing one."""
 
 import contextlib
+import functools
 import os
 import pwd
 import shutil
@@ -14,6 +15,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote, urlsplit, urlunsplit
 
+import psycopg
+
 DEFAULTS: Mapping[str, str | int] = {
     "autovacuum": "on",
     "fsync": "on",  # The server requires it.
@@ -24,8 +27,12 @@ DEFAULTS: Mapping[str, str | int] = {
 }
 START_SECONDS = 120  # Includes recovery after `kill`.
 STOP_SECONDS = 60
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES = 4 << 30
+"""A server uses memory if at least this much is free. WAL takes up to a gigabyte."""
 
 
+@functools.cache
 def bindir() -> Path:
     """The directory of PostgreSQL's programs, which Debian keeps off the PATH."""
     if found := shutil.which("postgres"):
@@ -45,26 +52,26 @@ class Server:
 
     def create_database(self, name: str, template: str | None = None) -> str:
         """Create a database, as a copy of `template` if given, and return its DSN."""
-        copied = f' template "{template}"' if template else ""
+        # Copying files is twice as fast as the default, which writes every page to WAL.
+        copied = f' template "{template}" strategy file_copy' if template else ""
         self.execute(f'create database "{name}"{copied}')
         return self.dsn(name)
 
+    def drop_database(self, name: str) -> None:
+        """Drop a database and close the connections to it."""
+        self.execute(f'drop database "{name}" with (force)')
+
     def execute(self, statement: str, database: str = "postgres") -> None:
-        """Run one statement with psql, which works with and without an event loop."""
-        command = [bindir() / "psql", "--no-psqlrc", "--quiet", "-v", "ON_ERROR_STOP=1"]
-        answer = subprocess.run(
-            [*command, "--command", statement, self.dsn(database)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
-        if answer.returncode:
-            raise RuntimeError(answer.stderr)
+        """Run one statement. Blocks, so it works with and without an event loop."""
+        with psycopg.connect(self.dsn(database), autocommit=True) as connection:
+            connection.execute(statement.encode())
 
 
 class Postgres(Server):
     """
     A child process with a private socket in a temporary directory, or a port.
+
+    With `in_memory`, the directory is in memory, where a commit is not delayed by a disk.
 
     Usage::
 
@@ -75,10 +82,15 @@ class Postgres(Server):
     """
 
     def __init__(
-        self, settings: Mapping[str, str | int] | None = None, *, port: int | None = None
+        self,
+        settings: Mapping[str, str | int] | None = None,
+        *,
+        port: int | None = None,
+        in_memory: bool = False,
     ) -> None:
         # The path of a socket is limited to 107 bytes.
-        self.directory = Path(tempfile.mkdtemp(prefix="queen-"))
+        memory = MEMORY if in_memory and _free_bytes(MEMORY) > MEMORY_BYTES else None
+        self.directory = Path(tempfile.mkdtemp(prefix="queen-", dir=memory))
         super().__init__(
             f"postgresql://postgres@/postgres?host={quote(str(self.directory))}"
             if port is None
@@ -86,6 +98,7 @@ class Postgres(Server):
         )
         self.settings = {
             **DEFAULTS,
+            **({"max_wal_size": "1GB"} if memory else {}),
             **(settings or {}),
             "listen_addresses": "" if port is None else "127.0.0.1",
             "port": port or 5432,
@@ -181,7 +194,7 @@ class Postgres(Server):
     def remove(self) -> None:
         """Stop the server and delete its directory."""
         self._end(signal.SIGQUIT)  # Immediately, but with its shared memory released.
-        # Thousands of databases take a minute, so don't wait for it.
+        # Many files take a while, so don't wait for it.
         subprocess.run(["setsid", "--fork", "rm", "-rf", self.directory], check=True)
 
     def _end(self, how: signal.Signals) -> None:
@@ -230,6 +243,10 @@ class Postgres(Server):
         # The file may be left over from before a kill.
         state = [line.strip() for line in lines[7:8]]
         return lines[:1] == [str(self.pid)] and state in (["ready"], ["standby"])
+
+
+def _free_bytes(directory: Path) -> int:
+    return shutil.disk_usage(directory).free if directory.exists() else 0
 
 
 def _children(parent: int) -> list[int]:
