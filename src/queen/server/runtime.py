@@ -1,6 +1,7 @@
 """Open and close the parts of one server process."""
 
 import contextlib
+import functools
 from typing import Self
 
 import msgspec
@@ -101,6 +102,12 @@ class Runtime:
         await self._parts.aclose()
 
 
+@functools.cache
+def _openapi() -> bytes:
+    """The OpenAPI document. Building it takes longer than all other steps of a start together."""
+    return msgspec.json.encode(openapi.document(ROUTES))
+
+
 def _build_state(
     engine: Engine, settings: Settings, slot: WorkerSlot | None, unsent: Unsent, log: logs.Log
 ) -> State:
@@ -123,7 +130,7 @@ def _build_state(
         bodies=Bodies(settings.max_items),
         requests=requests,
         unsent=unsent,
-        openapi=msgspec.json.encode(openapi.document(ROUTES)),
+        openapi=_openapi,
         audit=AuditLog(engine.store.audit),
         operations=operations,
         heartbeat=heartbeat,

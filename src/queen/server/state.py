@@ -1,6 +1,7 @@
 """The objects that all handlers of one process share."""
 
 import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -27,8 +28,8 @@ class State(msgspec.Struct, kw_only=True):
     requests: Budget
     """Memory of the requests in progress."""
     unsent: Unsent
-    openapi: bytes
-    """The OpenAPI document."""
+    openapi: Callable[[], bytes]
+    """Return the OpenAPI document. Slow at the first call."""
     audit: AuditLog
     operations: Operations
     heartbeat: Heartbeat

@@ -1,5 +1,6 @@
 """The files of the dashboard, and its page for every other path."""
 
+import functools
 import gzip
 import hashlib
 import html
@@ -49,7 +50,10 @@ class _File:
         self.etag: Final = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
         self.body: Final = body
         self._headers: Final = headers
-        self.packed: Final = gzip.compress(body, mtime=0)
+
+    @functools.cached_property
+    def packed(self) -> bytes:
+        return gzip.compress(self.body, mtime=0)
 
     def answer(self, header: Callable[[bytes], str | None]) -> Answer:
         headers = {**self._headers, "ETag": self.etag, "Vary": "Accept-Encoding"}

@@ -1,5 +1,6 @@
 """The OpenAPI document of this server."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -25,4 +26,4 @@ ROUTES, route = new_routes()
 )
 async def openapi(call: Call) -> Answer:
     """This document."""
-    return Answer(call.state.openapi)
+    return Answer(await asyncio.to_thread(call.state.openapi))
