@@ -54,7 +54,7 @@ async def test_a_sync_function_consumes_in_a_thread(server: Server, queue_name: 
 
 async def test_errors_are_raised_at_the_call(server: Server) -> None:
     def work(queen: Any) -> None:  # noqa: ANN401
-        with pytest.raises(QueenError, match="no queue"):
+        with pytest.raises(QueenError, match="does not exist"):
             queen.queue("nope").pop()
 
     await in_thread(server, work)

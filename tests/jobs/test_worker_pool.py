@@ -147,7 +147,7 @@ async def test_jobs_delayed_by_a_rate_limit_start_no_workers(
 async def test_invalid_pools_are_rejected_with_a_reason(workers: WorkerManager, queue: str) -> None:
     with pytest.raises(errors.BadRequest, match="call initialize_worker_pool first"):
         await workers.scale_workers(2)
-    with pytest.raises(errors.BadRequest, match="no module nowhere"):
+    with pytest.raises(errors.BadRequest, match="module nowhere is neither"):
         await workers.initialize_worker_pool("nowhere:jobs")
     with pytest.raises(errors.BadRequest, match="no processor for queue other"):
         await workers.initialize_worker_pool(APP, queues=[queue, "other"])

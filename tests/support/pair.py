@@ -105,12 +105,8 @@ class Pair:
     @property
     def is_in_step(self) -> bool:
         """Whether the standby is synchronous."""
-        asked = "select 1 / count(*) from pg_stat_replication where sync_state = 'sync'"
-        try:
-            self.primary.execute(asked)
-        except RuntimeError:
-            return False
-        return True
+        query = "select exists (select from pg_stat_replication where sync_state = 'sync')"
+        return self.primary.value(query) is True
 
     def remove(self) -> None:
         self.standby.remove()

@@ -66,6 +66,12 @@ class Server:
         with psycopg.connect(self.dsn(database), autocommit=True) as connection:
             connection.execute(statement.encode())
 
+    def value(self, query: str, database: str = "postgres") -> object:
+        """Return the first value of a query."""
+        with psycopg.connect(self.dsn(database), autocommit=True) as connection:
+            row = connection.execute(query.encode()).fetchone()
+            return row and row[0]
+
 
 class Postgres(Server):
     """
