@@ -116,15 +116,19 @@ class Bare:
         return Visit(millis / 1000, [(each, name) for each, name in spent])
 
 
+def chromium() -> str:
+    """The path of Debian's Chromium, without the parts that draw a window."""
+    path = shutil.which("chromium-headless-shell")
+    assert path is not None, "chromium-headless-shell is missing: `make packages` installs it"
+    return path
+
+
 @asynccontextmanager
 async def bare_browser(width: int) -> AsyncGenerator[Bare]:
     """Start Chromium with a window of this width."""
-    path = shutil.which("chromium")
-    assert path is not None, "chromium is missing: `make packages` installs it"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         process = await asyncio.create_subprocess_exec(
-            path,
-            "--headless=new",
+            chromium(),
             "--remote-debugging-port=0",
             "--no-first-run",
             "--lang=en-US",

@@ -1,7 +1,6 @@
 """Chromium on the built dashboard of a real server, with the data of `queen dev --demo`."""
 
 import os
-import shutil
 from collections.abc import AsyncIterator
 from uuid import uuid4
 
@@ -18,6 +17,7 @@ from playwright.async_api import (
 
 from queen import Queen
 from queen.cli.dev.demo import scenes
+from tests.browser.bare import chromium
 from tests.browser.history import write_history
 from tests.browser.shop import write_shop
 from tests.support.postgres import Server as PostgresServer
@@ -74,11 +74,9 @@ async def demo(own_dsn: str) -> AsyncIterator[Server]:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """Debian's Chromium, once per process. As root, it runs without a sandbox."""
-    path = shutil.which("chromium")
-    assert path is not None, "chromium is missing: `make packages` installs it"
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=arguments)
+        browser = await playwright.chromium.launch(executable_path=chromium(), args=arguments)
         yield browser
         await browser.close()
 

@@ -83,7 +83,7 @@ def _is_whole(config: pytest.Config) -> bool:
     return (
         bool(asked & {"tests", "tests/server"})
         and not options.keyword
-        and options.markexpr == "not slow"
+        and options.markexpr in config.getini("addopts")
         and not options.collectonly
         and not getattr(options, "lf", False)
     )
