@@ -235,9 +235,9 @@ async def attack_with(world: World, dsn: str, count: int, *, seed: int, is_alone
 
 
 @pytest.mark.timeout(300)
-async def test_five_hundred_attacks_leak_no_data(world: World, dsn: str) -> None:
+async def test_two_hundred_and_fifty_attacks_leak_no_data(world: World, dsn: str) -> None:
     seed = random.SystemRandom().randrange(10**9)
-    await attack_with(world, dsn, 504, seed=seed, is_alone=False)
+    await attack_with(world, dsn, 252, seed=seed, is_alone=False)
 
 
 @pytest.mark.slow

@@ -109,34 +109,38 @@ queen.queue("orders", type=int).consume(handle)
 """
 
 
-def faults(tmp_path: Path, code: str) -> list[str]:
-    """The errors that pyright reports for a user's file in strict mode."""
-    (tmp_path / "user.py").write_text(code)
-    config = {"typeCheckingMode": "strict", "extraPaths": [str(SOURCE)], "include": ["user.py"]}
-    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
+    """The lines with errors that pyright reports in strict mode, by file of a user."""
+    folder = tmp_path_factory.mktemp("user")
+    for name, code in {"awaited": AWAITED, "plain": PLAIN, "wrong": WRONG}.items():
+        (folder / f"{name}.py").write_text(code)
+    config = {"typeCheckingMode": "strict", "extraPaths": [str(SOURCE)], "include": ["*.py"]}
+    (folder / "pyrightconfig.json").write_text(json.dumps(config))
     answer = subprocess.run(
         [
             *(sys.executable, "-m", "pyright", "--outputjson"),
-            *("--pythonpath", sys.executable, "--project", tmp_path),
+            *("--pythonpath", sys.executable, "--project", folder),
         ],
         capture_output=True,
         text=True,
     )
-    found = json.loads(answer.stdout)["generalDiagnostics"]
-    return [f"{each['range']['start']['line']}: {each['message']}" for each in found]
+    lines: dict[str, list[int]] = {"awaited": [], "plain": [], "wrong": []}
+    for each in json.loads(answer.stdout)["generalDiagnostics"]:
+        lines[Path(each["file"]).stem].append(each["range"]["start"]["line"])
+    return lines
 
 
-def test_async_code_is_typed(tmp_path: Path) -> None:
-    assert faults(tmp_path, AWAITED) == []
+def test_async_code_is_typed(faults: dict[str, list[int]]) -> None:
+    assert faults["awaited"] == []
 
 
-def test_sync_code_is_typed(tmp_path: Path) -> None:
-    assert faults(tmp_path, PLAIN) == []
+def test_sync_code_is_typed(faults: dict[str, list[int]]) -> None:
+    assert faults["plain"] == []
 
 
-def test_mistakes_in_sync_code_are_found(tmp_path: Path) -> None:
-    lines = {each.partition(":")[0] for each in faults(tmp_path, WRONG)}
-    assert {"4", "5", "9"} <= lines
+def test_mistakes_in_sync_code_are_found(faults: dict[str, list[int]]) -> None:
+    assert {4, 5, 9} <= {*faults["wrong"]}
 
 
 def test_the_sync_types_match_the_async_classes() -> None:

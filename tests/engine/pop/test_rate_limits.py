@@ -175,7 +175,9 @@ async def test_another_period_counts_earlier_claims(
     assert await drain(engine, "orders") == [1]
 
 
-@pytest.mark.parametrize(("most", "of_it"), [(5, 1.0), (300, 64 / 65)])
+@pytest.mark.parametrize(
+    ("most", "of_it"), [(5, 1.0), pytest.param(300, 64 / 65, marks=pytest.mark.nightly)]
+)
 async def test_the_claim_history_is_exact_nearly_fully_used_and_short(
     dsn: str, most: int, of_it: float
 ) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 
 import aiohttp
+import pytest
 
 from tests.support.calls import (
     configure,
@@ -107,6 +108,7 @@ async def test_a_worker_that_dies_is_replaced(dsn: str) -> None:
         await until(is_back, seconds=20)
 
 
+@pytest.mark.nightly
 async def test_a_worker_that_dies_in_an_outage_does_not_stop_the_others() -> None:
     with Postgres() as postgres:
         async with Server(postgres.create_database("away"), {"NUM_WORKERS": "2"}) as server:

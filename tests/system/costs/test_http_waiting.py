@@ -82,6 +82,7 @@ async def idle_waiters(dsn: str, count: int) -> None:
             line.transport.abort()
 
 
+@pytest.mark.nightly
 async def test_a_thousand_waiters_cost_next_to_nothing(waiting_dsn: str) -> None:
     await idle_waiters(waiting_dsn, 1_000)
 

@@ -214,6 +214,7 @@ async def test_each_push_wakes_one_of_ten_thousand_waiters(idle_dsn: str) -> Non
         await waiters.end()
 
 
+@pytest.mark.nightly
 async def test_each_push_wakes_one_waiter_of_another_process(idle_dsn: str) -> None:
     async with (
         await Engine.open(idle_dsn) as pushing,

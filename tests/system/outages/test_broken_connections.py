@@ -175,12 +175,22 @@ async def moves_everywhere(dsn: str) -> None:
         await connection.close()
 
 
-SHORT: dict[Fault, int] = {silence: 1, reset: 5, pause_in_transaction: 1, pause_backends: 1}
+SHORT: dict[Fault, int] = {silence: 1, pause_backends: 1}
+NIGHTLY: dict[Fault, int] = {reset: 5, pause_in_transaction: 1}
 LONG: dict[Fault, int] = {silence: 20, reset: 60, pause_in_transaction: 10, pause_backends: 10}
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("fault", "times"), SHORT.items(), ids=[each.__name__ for each in SHORT])
+@pytest.mark.parametrize(
+    ("fault", "times"),
+    [
+        *(pytest.param(*each, id=each[0].__name__) for each in SHORT.items()),
+        *(
+            pytest.param(*each, id=each[0].__name__, marks=pytest.mark.nightly)
+            for each in NIGHTLY.items()
+        ),
+    ],
+)
 async def test_no_partition_is_blocked_and_no_message_is_lost(
     tmp_path: Path, fault: Fault, times: int
 ) -> None:
