@@ -6,6 +6,18 @@ import msgspec
 
 OTHER: Final = "__other__"
 """The queue and group label of everything beyond the limit of separate counts."""
+COUNTED: Final = (
+    "pushed",
+    "duplicates",
+    "popped",
+    "acked",
+    "nacked",
+    "dead_lettered",
+    "expired",
+    "evicted",
+    "leases_expired",
+)
+"""What is counted per queue, group and minute: the columns of the counters and the rollups."""
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,23 +10,11 @@ from typing import Any, Final, NamedTuple
 from queen import telemetry
 from queen.meters import Histogram, Snapshot
 from queen.store.connection.database import Record
-from queen.telemetry import OTHER
+from queen.telemetry import COUNTED, OTHER
 
-_STORED: Final = (
-    "pushed",
-    "duplicates",
-    "popped",
-    "acked",
-    "nacked",
-    "dead_lettered",
-    "expired",
-    "evicted",
-    "leases_expired",
-)
-"""Columns of the database's counters that are also attributes of a tally."""
-_FIGURES: Final = attrgetter(*_STORED)
+_FIGURES: Final = attrgetter(*COUNTED)
 _SUMMED: Final = (
-    *_STORED,
+    *COUNTED,
     "exhausted",
     "unkept",
     "retries",
@@ -56,7 +44,7 @@ class Tally:
     """The counts of one queue or one of its groups."""
 
     __slots__ = (
-        *_STORED,
+        *COUNTED,
         "active_minute",
         "base",
         "damaged",
@@ -100,7 +88,7 @@ class Tally:
         """When messages were last popped, by the database's clock."""
         self.wait = Histogram()
         self.processing = Histogram()
-        self.base = self.sent = Figures((0,) * len(_STORED), {}, {})
+        self.base = self.sent = Figures((0,) * len(COUNTED), {}, {})
         """The values at the start of this minute, and those that were last stored."""
 
     @property
@@ -124,7 +112,7 @@ class Tally:
         return {
             "queue_id": self.queue_id or None,
             "group_id": self.group_id,
-            **dict(zip(_STORED, map(int.__sub__, now.counts, base.counts), strict=True)),
+            **dict(zip(COUNTED, map(int.__sub__, now.counts, base.counts), strict=True)),
             "popped_at": self.popped_at and datetime.fromtimestamp(self.popped_at, UTC).isoformat(),
             **_columns("wait", now.wait, base.wait),
             **_columns("processing", now.processing, base.processing),

@@ -11,18 +11,8 @@ from queen.meters import Histogram
 from queen.settings import Settings
 from queen.store.connection.database import Record
 from queen.store.store import Store
+from queen.telemetry import COUNTED
 
-COUNTED: Final = (
-    "pushed",
-    "popped",
-    "acked",
-    "nacked",
-    "dead_lettered",
-    "expired",
-    "evicted",
-    "duplicates",
-    "leases_expired",
-)
 SAMPLED: Final = ("depth", "lag", "oldest_age_seconds")
 TIMED: Final = ("wait_millis", "processing_millis")
 METRICS: Final = (*COUNTED, *SAMPLED, *TIMED)

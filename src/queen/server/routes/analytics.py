@@ -8,12 +8,13 @@ import msgspec
 from queen import errors
 from queen.codec.names import QUEUE_MODE
 from queen.engine.metrics.ranges import Range
-from queen.engine.metrics.series import COUNTED, METRICS, SAMPLED, TIMED, Analytics
+from queen.engine.metrics.series import METRICS, SAMPLED, TIMED, Analytics
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.store.connection.database import Record
+from queen.telemetry import COUNTED
 from queen.wire.analytics import (
     Figures,
     GroupFigures,

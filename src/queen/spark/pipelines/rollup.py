@@ -29,23 +29,14 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from queen import sql
 from queen.redacted import redacted
 from queen.spark.database import Connection, call, connect
+from queen.telemetry import COUNTED
 
 MINUTE: Final = 60
 HOUR: Final = 3_600
 DAY: Final = 86_400
 
 _LOGGED: Final = ("pushed", "bytes")
-_COUNTED: Final = (
-    "counted",
-    "duplicates",
-    "popped",
-    "acked",
-    "nacked",
-    "dead_lettered",
-    "expired",
-    "evicted",
-    "leases_expired",
-)
+_COUNTED: Final = ("counted", *COUNTED[1:])
 """``counted`` is the number of pushes that processes counted, in case the log was truncated."""
 _SAMPLED: Final = ("samples", "depth_sum")
 _SUMS: Final = (*_LOGGED, *_COUNTED, *_SAMPLED)
