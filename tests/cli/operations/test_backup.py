@@ -37,7 +37,7 @@ async def copied(dsn: str, server: PostgresServer) -> str:
 @pytest.fixture
 def elsewhere() -> Iterator[Postgres]:
     """Another server, which has run few transactions."""
-    with Postgres() as postgres:
+    with Postgres(in_memory=True) as postgres:
         yield postgres
 
 

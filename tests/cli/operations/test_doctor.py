@@ -160,7 +160,7 @@ async def test_health_waits_for_a_server_that_starts(shell: Shell, server: Serve
 
 
 async def test_health_reports_a_lost_database_by_its_exit_code(shell: Shell) -> None:
-    with Postgres() as postgres:
+    with Postgres(in_memory=True) as postgres:
         dsn = postgres.create_database("queen")
         await migrate(dsn)
         async with Server(dsn) as server:

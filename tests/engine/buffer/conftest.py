@@ -15,7 +15,7 @@ from tests.support.postgres import Postgres
 @pytest.fixture(scope="module")
 def own() -> Iterator[Postgres]:
     """A PostgreSQL server that these tests stop and start."""
-    with Postgres() as postgres:
+    with Postgres(in_memory=True) as postgres:
         yield postgres
 
 

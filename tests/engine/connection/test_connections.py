@@ -182,7 +182,7 @@ async def test_calls_that_wait_for_a_lock_leave_connections_to_others(dsn: str) 
 
 
 async def test_another_server_under_the_same_name_is_detected(dsn: str, tmp_path: Path) -> None:
-    with Postgres() as other:
+    with Postgres(in_memory=True) as other:
         other_dsn = await asyncio.to_thread(other.create_database, urlsplit(dsn).path[1:])
         await migrate(other_dsn)
         async with Gate.open(dsn, tmp_path) as gate, await Engine.open(gate.dsn) as engine:

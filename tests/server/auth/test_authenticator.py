@@ -155,7 +155,7 @@ async def has(condition: Callable[[], bool]) -> bool:
 
 @pytest.mark.parametrize("grace", [0, 300])
 async def test_known_keys_are_accepted_for_a_while_without_a_database(grace: int) -> None:
-    with Postgres() as postgres:
+    with Postgres(in_memory=True) as postgres:
         dsn = postgres.create_database("queen")
         await migrate(dsn)
         environment = {**KEYS, "QUEEN_KEY_GRACE_SECONDS": str(grace)}

@@ -3,8 +3,6 @@
 import asyncio
 import os
 import ssl
-import subprocess
-import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +12,8 @@ import pytest
 
 from tests.support.callers import KEYS, make_key
 from tests.support.certificates import Authority
-from tests.support.server import SOURCE, Server, until
+from tests.support.prefork import SOURCE, run_queen
+from tests.support.server import Server, until
 
 SECRET = "a secret of more than thirty-two bytes"
 JWT = {
@@ -28,9 +27,9 @@ JWT = {
 
 def serve(environment: Mapping[str, str], command: str = "serve") -> tuple[int, str]:
     """Start a server that fails before it needs a database. Return its exit code and output."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "queen", command],
-        env={
+    ended = run_queen(
+        command,
+        environment={
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(SOURCE),
             "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
@@ -38,12 +37,9 @@ def serve(environment: Mapping[str, str], command: str = "serve") -> tuple[int, 
             "NUM_WORKERS": "1",
             **environment,
         },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=30,
+        seconds=30,
     )
-    return ended.returncode, ended.stdout + ended.stderr
+    return ended.code, ended.out + ended.err
 
 
 @pytest.mark.parametrize(

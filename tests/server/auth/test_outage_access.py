@@ -37,7 +37,7 @@ CLAIMS = {"iss": "https://id.example", "aud": "queen", "sub": "alice", "role": "
 @pytest.fixture(scope="module")
 def own() -> Iterator[Postgres]:
     """A database server that these tests stop and start."""
-    with Postgres() as postgres:
+    with Postgres(in_memory=True) as postgres:
         yield postgres
 
 

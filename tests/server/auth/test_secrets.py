@@ -3,7 +3,6 @@
 import asyncio
 import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,7 +12,8 @@ import pytest
 
 from tests.support.callers import Caller, make_key
 from tests.support.postgres import Server as Database, bindir
-from tests.support.server import SOURCE, Server
+from tests.support.prefork import SOURCE, run_queen
+from tests.support.server import Server
 
 CANARY = "canary-5f1b7c"
 PASSWORD = f"{CANARY}-password"
@@ -116,16 +116,10 @@ async def test_without_its_database_a_server_fails_without_showing_the_password(
 
 
 def _run(command: list[str], environment: dict[str, str], is_good: bool = True) -> str:
-    ended = subprocess.run(
-        [sys.executable, "-m", "queen", *command],
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
-    assert (ended.returncode == 0) is is_good, ended.stderr
-    return ended.stdout + ended.stderr
+    variables = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), **environment}
+    ended = run_queen(*command, environment=variables)
+    assert (ended.code == 0) is is_good, ended.err
+    return ended.out + ended.err
 
 
 def _dump(dsn: str) -> str:

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,8 @@ import pytest
 from queen.store.migrations import migrate
 from tests.cli.commands import queen
 from tests.support.postgres import Postgres
-from tests.support.server import SOURCE, Server
+from tests.support.prefork import SOURCE, run_queen
+from tests.support.server import Server
 from tests.support.verbs import bury, pop, push, settle
 
 CANARY = "canary-3c8f51"
@@ -83,7 +82,7 @@ def files_with(folder: Path, word: bytes) -> list[str]:
 
 
 async def test_a_canary_is_never_stored_unencrypted() -> None:
-    with Postgres() as postgres:
+    with Postgres(in_memory=True) as postgres:
         dsn = postgres.create_database("canary")
         await migrate(dsn)
         async with Server(dsn, KEYED) as server:
@@ -120,22 +119,16 @@ async def test_a_canary_is_never_stored_unencrypted() -> None:
     ],
 )
 async def test_a_malformed_key_stops_the_start(dsn: str, variables: dict[str, str]) -> None:
-    ended = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "queen", "serve"],
-        env={
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(SOURCE),
-            "DATABASE_URL": dsn,
-            "PORT": "0",
-            **variables,
-        },
-        capture_output=True,
-        text=True,
-        timeout=40,
-    )
-    assert ended.returncode != 0
-    said = ended.stdout + ended.stderr
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(SOURCE),
+        "DATABASE_URL": dsn,
+        "PORT": "0",
+        **variables,
+    }
+    ended = await asyncio.to_thread(run_queen, "serve", environment=environment)
+    assert ended.code != 0
+    said = ended.out + ended.err
     assert "QUEEN_ENCRYPTION_KEY" in said
     assert KEY[:-1] not in said
 

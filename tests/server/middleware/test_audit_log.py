@@ -101,7 +101,7 @@ async def test_a_read_without_a_record_is_recorded_the_next_time(dsn: str, store
 
 
 async def test_counts_survive_a_database_outage() -> None:
-    with Postgres() as own:
+    with Postgres(in_memory=True) as own:
         dsn = own.create_database("counts")
         await migrate(dsn)
         store = await Store.open(dsn)

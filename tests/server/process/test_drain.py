@@ -110,7 +110,7 @@ async def test_a_worker_that_dies_is_replaced(dsn: str) -> None:
 
 @pytest.mark.nightly
 async def test_a_worker_that_dies_in_an_outage_does_not_stop_the_others() -> None:
-    with Postgres() as postgres:
+    with Postgres(in_memory=True) as postgres:
         async with Server(postgres.create_database("away"), {"NUM_WORKERS": "2"}) as server:
 
             async def is_logged(event: str, times: int) -> bool:
@@ -130,7 +130,7 @@ async def test_a_worker_that_dies_in_an_outage_does_not_stop_the_others() -> Non
 
 
 async def test_without_its_database_a_server_is_unready() -> None:
-    with Postgres() as postgres:
+    with Postgres(in_memory=True) as postgres:
         dsn = postgres.create_database("away")
         async with Server(dsn) as server:
             await push(server, "q", 1)

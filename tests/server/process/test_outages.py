@@ -17,7 +17,7 @@ from tests.support.server import SOURCE, Reply, Server, until
 @pytest.fixture(scope="module")
 def own() -> Iterator[Postgres]:
     """A database server that these tests stop and start."""
-    with Postgres() as postgres:
+    with Postgres(in_memory=True) as postgres:
         yield postgres
 
 

@@ -297,7 +297,7 @@ def test_an_archive_stays_in_its_lake(
 def test_a_restart_of_postgresql_does_not_stop_the_archive(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    with Postgres() as postgres:
+    with Postgres(in_memory=True) as postgres:
         dsn = migrated(postgres)
         config = Config(dsn=dsn, queue="orders", location=str(tmp_path), tasks=2, max_messages=300)
         with Log(dsn, "orders") as log:

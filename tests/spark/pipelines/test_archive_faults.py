@@ -189,7 +189,7 @@ def test_two_concurrent_drivers_of_a_cluster_archive_each_message_once(
 def test_crashes_of_postgresql_at_any_step_do_not_stop_the_archive(
     cluster: Cluster, tmp_path: Path, faults: Faults
 ) -> None:
-    with Postgres() as server:
+    with Postgres(in_memory=True) as server:
         dsn = migrated(server)
         with Log(dsn, "orders") as log:
             fill(log, 60_000)

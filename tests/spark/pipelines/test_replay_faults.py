@@ -75,7 +75,7 @@ def test_a_task_that_fails_before_or_after_its_write_is_repeated_with_its_piece(
 def test_a_crash_of_postgresql_loses_and_duplicates_no_message(
     place: Place, faults: Faults
 ) -> None:
-    with Postgres() as server:
+    with Postgres(in_memory=True) as server:
         dsn = migrated(server)
         with Log(dsn, "orders") as log:
             fill(log)

@@ -114,7 +114,7 @@ def test_a_replaced_run_reports_no_more(dsn: str) -> None:
 
 @pytest.mark.nightly
 async def test_an_unavailable_database_stops_no_job_and_gets_the_report_later() -> None:
-    with Postgres() as postgres:
+    with Postgres(in_memory=True) as postgres:
         dsn = postgres.create_database("queen")
         await migrate(dsn)
         with Report(dsn, name="a", kind="archive") as report:

@@ -158,7 +158,7 @@ async def test_a_run_interrupted_by_a_crash_of_postgresql_is_completed_by_the_ne
             faults.release("stored.60")
             assert answer.exception(ANSWER_SECONDS) is not None  # Its connection is lost.
 
-    with Postgres() as server:
+    with Postgres(in_memory=True) as server:
         dsn = await asyncio.to_thread(migrated, server)
         async with (
             await Clock.install(dsn) as clock,

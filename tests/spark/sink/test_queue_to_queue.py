@@ -72,7 +72,7 @@ def test_a_task_that_fails_before_or_after_its_write_is_repeated_with_its_batch(
 def test_after_a_crash_of_postgresql_staged_rows_are_lost_and_the_batch_is_repeated(
     place: Place, tmp_path: Path
 ) -> None:
-    with Postgres() as server:
+    with Postgres(in_memory=True) as server:
         dsn = migrated(server)
         copy = prepare(dsn, tmp_path)
         filling.fill(dsn, "a", MESSAGES)
