@@ -87,11 +87,11 @@ check-prose: $(BIN)/vale
 	PYTHONPATH=src $(BIN)/python -m tools.check_prose README.md CONTRIBUTING.md CHANGELOG.md docs
 
 test:
-	$(PYTEST) $(BOUNDED) --cache-clear -n $(WORKERS) --dist worksteal --ignore=tests/spark --ignore=tests/browser
+	$(PYTEST) $(BOUNDED) -n $(WORKERS) --dist worksteal --ignore=tests/spark --ignore=tests/browser
 
 # Chromium on the built dashboard; looks of all pages are left in screenshots/.
 test-browser: dashboard
-	$(PYTEST) $(BOUNDED) --cache-clear -n $(BROWSER_WORKERS) --dist loadfile tests/browser
+	$(PYTEST) $(BOUNDED) -n $(BROWSER_WORKERS) --dist loadfile tests/browser
 
 # The dashboard over a million partitions and ten million messages.
 test-browser-scale: dashboard
@@ -120,7 +120,7 @@ $(SPARK_CLASSES): $(STAMP) tools/spark_classes.py
 
 # A file stays with one process: so there is a session and a cluster for each process, not for each test.
 test-spark-short: $(SPARK_CLASSES)
-	$(PYTEST) $(BOUNDED) --cache-clear -n $(SPARK_WORKERS) --dist worksteal --durations=20 tests/spark
+	$(PYTEST) $(BOUNDED) -n $(SPARK_WORKERS) --dist worksteal --durations=20 tests/spark
 
 test-spark: $(SPARK_CLASSES)
 	$(PYTEST) -n $(SPARK_WORKERS) --dist loadfile -m "" --timeout=3600 tests/spark

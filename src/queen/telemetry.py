@@ -17,7 +17,7 @@ COUNTED: Final = (
     "evicted",
     "leases_expired",
 )
-"""What is counted per queue, group and minute: the columns of the counters and the rollups."""
+"""Counts per queue, group and minute: columns of the counters and the rollups."""
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):

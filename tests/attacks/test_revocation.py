@@ -202,7 +202,6 @@ async def test_an_expired_token_loses_its_long_poll(dsn: str, server: Server) ->
     assert 0 <= time.time() - ends_at < BUSY_SECONDS
 
 
-@pytest.mark.nightly
 @pytest.mark.timeout(180)
 async def test_a_key_revoked_while_its_server_is_cut_off_gets_no_message(
     dsn: str, tmp_path: Path

@@ -28,8 +28,8 @@ DEFAULTS: Mapping[str, str | int] = {
 START_SECONDS = 120  # Includes recovery after `kill`.
 STOP_SECONDS = 60
 MEMORY = Path("/dev/shm")
-MEMORY_BYTES = 4 << 30
-"""A server uses memory if at least this much is free. WAL takes up to a gigabyte."""
+MEMORY_BYTES = 2 << 30
+"""A server uses memory if this much is free for each process of the run. WAL takes half."""
 
 
 @functools.cache
@@ -95,7 +95,8 @@ class Postgres(Server):
         in_memory: bool = False,
     ) -> None:
         # The path of a socket is limited to 107 bytes.
-        memory = MEMORY if in_memory and _free_bytes(MEMORY) > MEMORY_BYTES else None
+        workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        memory = MEMORY if in_memory and _free_bytes(MEMORY) > MEMORY_BYTES * workers else None
         self.directory = Path(tempfile.mkdtemp(prefix="queen-", dir=memory))
         super().__init__(
             f"postgresql://postgres@/postgres?host={quote(str(self.directory))}"

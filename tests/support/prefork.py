@@ -27,6 +27,8 @@ from typing import IO, Any, NamedTuple
 
 SOURCE = Path(__file__).parents[2] / "src"
 REQUEST_BYTES = 1 << 18
+MODULES = ("queen.server.process.serve", "queen.client.client", "aiohttp", "rich.console")
+"""What most servers and commands import."""
 
 
 class Forked:
@@ -227,7 +229,8 @@ _exit_code = 0
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # It is for the process that asks.
     atexit.register(_leave)  # The first to be registered is the last to run.
-    importlib.import_module("queen.server.process.serve")
+    for module in MODULES:
+        importlib.import_module(module)
     with contextlib.redirect_stdout(io.StringIO()):
         # Typer imports more when a command runs for the first time.
         importlib.import_module("tests.cli.tree").ROOT(["version"], standalone_mode=False)

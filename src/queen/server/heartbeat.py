@@ -14,7 +14,7 @@ from queen.engine.runtime.periodic import PeriodicTask
 
 _SECONDS: Final = 5.0
 _POOLED_SECONDS: Final = 1.0
-"""Interval behind a pooler, which passes on no notifications."""
+"""Interval behind a pooler, because a pooler does not forward notifications."""
 
 
 class Heartbeat(PeriodicTask):

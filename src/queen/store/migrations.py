@@ -118,7 +118,9 @@ async def script(dsn: str) -> str:
     missing = await pending(dsn)
     if not missing:
         return ""
-    parts = ["begin", _LOCK]
+    async with _connected(dsn) as connection:
+        become, has_roles = [await connection.fetchval(query) for query in (_OWNER, _HAS_ROLES)]
+    parts = ["begin", _LOCK, *([become] if become else [])]
     if len(missing) > len(sql.MIGRATIONS):
         parts.append(_BOOK.strip().rstrip(";"))
     for name in missing:
@@ -127,7 +129,8 @@ async def script(dsn: str) -> str:
             parts += [text.strip().rstrip(";"), _entered(name, _mark(text))]
     parts.append("set local check_function_bodies = off")
     parts += [text.strip().rstrip(";") for text in sql.FUNCTIONS.values()]
-    parts += [_REVOKE, _entered(_FUNCTIONS, _functions_mark()), "commit"]
+    parts += [_REVOKE, _entered(_FUNCTIONS, _functions_mark())]
+    parts += [*([sql.GRANTS.strip().rstrip(";")] if has_roles else []), "commit"]
     return ";\n\n".join(parts) + ";\n"
 
 

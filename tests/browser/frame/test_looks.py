@@ -45,7 +45,7 @@ PAGES = {
 }
 
 GATED = ("overview", "queues", "queue", "messages", "dead-letters", "jobs", "workflow", "system")
-"""The pages that every run looks at. A nightly run looks at all of them."""
+"""The pages that every run checks. A nightly run checks all of them."""
 
 
 async def look(page: Page, name: str) -> None:

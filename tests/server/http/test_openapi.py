@@ -6,7 +6,7 @@
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
@@ -23,10 +23,13 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from queen.server.http.call import Route
 from queen.server.http.openapi import document
+from queen.server.routes.messaging import ack, lease, pop, push, transaction
 from queen.server.routes.table import ROUTES
 from tests.support.server import Server
 
+MESSAGING = [*push.ROUTES, *pop.ROUTES, *ack.ROUTES, *transaction.ROUTES, *lease.ROUTES]
 CHECKS = (
     not_a_server_error,
     status_code_conformance,
@@ -67,10 +70,16 @@ def test_operation_ids_are_unique() -> None:
     assert len(ids) == len(set(ids))
 
 
-@pytest.mark.parametrize("examples", [1, pytest.param(12, marks=pytest.mark.nightly)])
-async def test_generated_requests_get_documented_responses(served: Server, examples: int) -> None:
+@pytest.mark.parametrize(
+    ("routes", "examples"),
+    [(MESSAGING, 4), pytest.param(ROUTES, 12, marks=pytest.mark.nightly)],
+    ids=["messaging", "all"],
+)
+async def test_generated_requests_get_documented_responses(
+    served: Server, routes: Sequence[Route], examples: int
+) -> None:
     """Every operation, with valid and invalid data."""
-    raw: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document(ROUTES)))
+    raw: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document(routes)))
     schema = schemathesis.openapi.from_dict(raw)
     schema.config.update(base_url=served.base_url)
     failures: list[str] = []

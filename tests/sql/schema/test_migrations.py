@@ -281,3 +281,26 @@ async def test_a_process_that_waited_for_another_migration_continues_after_it(
 async def test_an_unreachable_database_is_unavailable(postgres: Server) -> None:
     with pytest.raises(errors.DatabaseUnavailable):
         await migrate(postgres.dsn("there_is_no_such_database"))
+
+
+async def test_a_script_run_by_hand_keeps_the_privileges_of_the_roles(dsn: str) -> None:
+    await migrations.make_roles(dsn)
+    connection = await asyncpg.connect(dsn)
+    try:
+        # A migration that changes a function's parameters drops it, and its privileges with it.
+        await connection.execute("drop function queen.wants_more")
+        await connection.execute("delete from queen.migrations where name = 'functions'")
+        await connection.execute(await migrations.script(dsn))
+        denied = await connection.fetch(
+            """
+            select p.proname
+            from pg_proc p
+            where p.pronamespace = 'queen'::regnamespace and p.proname = 'wants_more'
+              and not has_function_privilege('queen_app', p.oid, 'execute')
+            """
+        )
+    finally:
+        await connection.close()
+
+    assert denied == []
+    assert await pending(dsn) == []

@@ -173,7 +173,7 @@ def audit_log(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
             size = row["total_bytes"]
             text = f"{row['live_rows']:,} records of {_size(size)}"
             advice = "find its source in /api/v1/audit, or lower QUEEN_AUDIT_RETENTION_HOURS"
-            return [_graded("audit log", text, advice, size, _LARGE_AUDIT_BYTES)]
+            return [_graded("audit log", text, advice, size, _LARGE_AUDIT_BYTES + 1)]
     return []
 
 

@@ -11,7 +11,6 @@ from queen.server.routes import (
     deliveries,
     groups,
     health,
-    messaging,
     metrics,
     openapi,
     operations,
@@ -23,10 +22,15 @@ from queen.server.routes import (
 )
 from queen.server.routes.jobs import jobs, listing, queues as job_queues
 from queen.server.routes.messages import messages
+from queen.server.routes.messaging import ack, lease, pop, push, transaction
 from queen.server.routes.queues import configure, overview, queues
 
 ROUTES: Final[tuple[Route, ...]] = (
-    *messaging.ROUTES,
+    *push.ROUTES,
+    *pop.ROUTES,
+    *ack.ROUTES,
+    *transaction.ROUTES,
+    *lease.ROUTES,
     *configure.ROUTES,
     *overview.ROUTES,
     *queues.ROUTES,
