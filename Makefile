@@ -118,8 +118,8 @@ test-attacks:
 $(SPARK_CLASSES): $(STAMP) tools/spark_classes.py
 	$(BIN)/python -m tools.spark_classes $@
 
-# A file stays with one process: so there is a session and a cluster for each process, not for each test.
-test-spark-short: $(SPARK_CLASSES)
+# A short run starts too few JVMs for the archive to pay off.
+test-spark-short:
 	$(PYTEST) $(BOUNDED) -n $(SPARK_WORKERS) --dist worksteal --durations=20 tests/spark
 
 test-spark: $(SPARK_CLASSES)

@@ -89,6 +89,7 @@ async def test_a_pipeline_runs_to_its_end_and_is_listed(
     assert (row.lag_messages, row.error) == (0, None)
 
 
+@pytest.mark.nightly
 async def test_a_pipeline_that_is_signalled_to_stop_ends_successfully(
     dsn: str, engine: Engine, command: list[str]
 ) -> None:
@@ -109,6 +110,7 @@ async def test_a_pipeline_that_is_signalled_to_stop_ends_successfully(
     assert (row.state, row.error) == ("stopped", None)
 
 
+@pytest.mark.nightly
 async def test_an_error_of_a_source_is_one_sentence_and_an_exit_code(
     dsn: str, command: list[str]
 ) -> None:

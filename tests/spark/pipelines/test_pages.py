@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from queen.spark.pipelines import archive
@@ -38,6 +39,7 @@ def run(kind: str, words: list[str], dsn: str) -> str:
     return said
 
 
+@pytest.mark.nightly
 def test_the_declaration_of_the_windows_page_works(dsn: str, tmp_path: Path) -> None:
     with Log(dsn, "orders") as log:
         filling.make(dsn, "spent")

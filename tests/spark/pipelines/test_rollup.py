@@ -207,6 +207,7 @@ async def test_rows_whose_counters_and_log_were_removed_stay(
     assert [await database.rollups(grain) for grain in (MINUTE, HOUR, DAY)] == before
 
 
+@pytest.mark.nightly
 async def test_messages_removed_before_a_run_are_taken_from_the_counters(
     spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
 ) -> None:
@@ -227,6 +228,7 @@ async def test_messages_removed_before_a_run_are_taken_from_the_counters(
     assert rows[BEGIN, ids["mails"], 0]["pushed"] == 2
 
 
+@pytest.mark.nightly
 async def test_rows_are_removed_by_grain(
     spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
 ) -> None:

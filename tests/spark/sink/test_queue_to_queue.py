@@ -69,6 +69,7 @@ def test_a_task_that_fails_before_or_after_its_write_is_repeated_with_its_batch(
     assert len([each for each in faults.events("staged", 1) if each["task"] == 0]) == 2
 
 
+@pytest.mark.nightly
 def test_after_a_crash_of_postgresql_staged_rows_are_lost_and_the_batch_is_repeated(
     place: Place, tmp_path: Path
 ) -> None:
