@@ -4,7 +4,7 @@ PYTHON ?= python3
 WORKERS ?= 4
 # Each starts Spark, which takes as many cores as it gets.
 SPARK_WORKERS ?= 2
-BROWSER_WORKERS ?= 2
+BROWSER_WORKERS ?= 3
 
 # Without bytecode files, each of the thousand processes of a test run compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -63,6 +63,8 @@ check-code:
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	# Also compiles the tests once, which the processes of a test run would all do at the same time.
+	$(PYTEST) --collect-only -q >.venv/tests || { tail -n 50 .venv/tests; exit 1; }
 
 # The types are those of our own OpenAPI document: a route that changes breaks the build.
 check-dashboard: $(NODE_STAMP)

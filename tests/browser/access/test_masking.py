@@ -67,7 +67,7 @@ async def revealed(vault: Vault, queue: str = "vault") -> list[list[str]]:
     return [each for each in told if each is not None]
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("width", [WIDE, pytest.param(NARROW, marks=pytest.mark.nightly)])
 async def test_a_message_is_masked_and_revealed_once(page: Page, vault: Vault, width: int) -> None:
     await page.set_viewport_size({"width": width, "height": 900})
     before = len(await revealed(vault))

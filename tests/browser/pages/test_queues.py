@@ -36,6 +36,7 @@ async def test_rows_load_on_scroll_and_only_visible_ones_are_drawn(
     assert await page.locator("[data-row]").count() < 100
 
 
+@pytest.mark.nightly
 async def test_a_refresh_does_not_grow_with_scrolling(page: Page, many: Server) -> None:
     asked: list[str] = []
 

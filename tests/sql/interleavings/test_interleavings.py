@@ -84,6 +84,7 @@ async def test_three_clients_in_every_order(
     assert await lab.step_through(named(*triple), settings, is_ordered=is_ordered) == 90
 
 
+@pytest.mark.nightly
 @ORDERED_AND_NOT
 @pytest.mark.parametrize("name", VERBS)
 async def test_pushes_and_pops_of_a_partition_with_a_rate_limit_in_every_order(
