@@ -21,6 +21,7 @@ async def server(dsn: str) -> AsyncIterator[Server]:
         yield server
 
 
+@pytest.mark.nightly
 async def test_a_worker_keeps_more_jobs_than_one_renewal_contains(server: Server) -> None:
     async with Queen(server.base_url) as queen:
         jobs = QueueManager(queen)

@@ -66,7 +66,10 @@ def by_partition(dsn: str, queue: str) -> dict[str, list[Any]]:
     return dict(found)
 
 
-@pytest.mark.parametrize("source", ["iceberg", "parquet", "queue"])
+@pytest.mark.parametrize(
+    "source",
+    ["queue", *(pytest.param(each, marks=pytest.mark.nightly) for each in ("iceberg", "parquet"))],
+)
 def test_replayed_messages_equal_the_stored_ones(
     spark: SparkSession, dsn: str, log: Log, tmp_path: Path, source: str
 ) -> None:

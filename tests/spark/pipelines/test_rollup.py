@@ -63,6 +63,7 @@ async def test_hours_are_the_sum_of_minutes_and_days_of_hours(
             assert {key: row[name] for key, row in rows.items()} == dict(sums)
 
 
+@pytest.mark.nightly
 async def test_a_second_run_changes_no_row(
     spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
 ) -> None:
@@ -79,6 +80,7 @@ async def test_a_second_run_changes_no_row(
     assert [await database.rollups(grain) for grain in (MINUTE, HOUR, DAY)] == before
 
 
+@pytest.mark.nightly
 async def test_an_open_hour_and_day_grow_until_they_are_over(
     spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
 ) -> None:
@@ -153,6 +155,7 @@ async def test_late_counters_of_a_process_are_included_by_the_next_run(
     assert (await roll(spark, dsn)).late == 0
 
 
+@pytest.mark.nightly
 async def test_an_older_run_does_not_overwrite_a_newer_one(
     spark: SparkSession,
     dsn: str,
@@ -190,6 +193,7 @@ async def test_an_older_run_does_not_overwrite_a_newer_one(
         assert (found["duplicates"], found["acked"], found["wait_bins"]) == (0, 5, [9])
 
 
+@pytest.mark.nightly
 async def test_rows_whose_counters_and_log_were_removed_stay(
     spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
 ) -> None:

@@ -30,7 +30,13 @@ def some_events() -> list[list[Event]]:
     ]
 
 
-@pytest.mark.parametrize("shape", ["tumbling", "sliding", "session"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "tumbling",
+        *(pytest.param(each, marks=pytest.mark.nightly) for each in ("sliding", "session")),
+    ],
+)
 def test_windows_equal_those_computed_separately(
     spark: SparkSession, dsn: str, tmp_path: Path, shape: str
 ) -> None:
@@ -94,6 +100,7 @@ def test_a_declaration_over_a_live_queue_has_results_within_two_triggers(
         query.stop()
 
 
+@pytest.mark.nightly
 def test_late_events_count_within_the_watermark_and_are_dropped_after_it(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:

@@ -145,6 +145,7 @@ async def run(server: Server, folder: Path, *, count: int, faults: int, pause: f
         await load.kill_all()
 
 
+@pytest.mark.nightly
 async def test_a_few_kills_lose_no_message(dsn: str, tmp_path: Path) -> None:
     async with Server(dsn) as server:
         await run(server, tmp_path, count=1_500, faults=6, pause=0.3)

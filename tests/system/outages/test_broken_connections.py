@@ -175,8 +175,8 @@ async def moves_everywhere(dsn: str) -> None:
         await connection.close()
 
 
-SHORT: dict[Fault, int] = {silence: 1, reset: 5}
-NIGHTLY: dict[Fault, int] = {pause_in_transaction: 1, pause_backends: 1}
+SHORT: dict[Fault, int] = {reset: 5}
+NIGHTLY: dict[Fault, int] = {silence: 1, pause_in_transaction: 1, pause_backends: 1}
 LONG: dict[Fault, int] = {silence: 20, reset: 60, pause_in_transaction: 10, pause_backends: 10}
 
 

@@ -33,6 +33,7 @@ EXPECTED = {"lease_lost", "sequence_stale"}
 """Errors of a healthy server's clients: expired leases and deliberately repeated numbers."""
 
 
+@pytest.mark.nightly
 async def test_a_killed_server_loses_no_message_and_the_other_continues(tmp_path: Path) -> None:
     await run(tmp_path, kills=2, between=100, minimum={"messages": 300, "redelivered": 5})
 
