@@ -68,7 +68,8 @@ async def test_a_delayed_job_is_found_before_and_after_it_is_due(
     assert {each["id"] for each in listed["jobs"]} == {id_, named}
 
     await clock.advance(seconds=61)
-    messages = await pop(server, "q", batch=10, partitions=10)
+    # A pop does not wait for upkeep, which may be moving them to their partitions.
+    messages = await pop(server, "q", batch=10, partitions=10, wait=True, timeout=20_000)
     assert {each["transactionId"] for each in messages} == {id_, named}
     assert await status(server, "q", id_) == "active"
     for each in messages:
