@@ -58,12 +58,12 @@ $(BIN)/vale: tools/vale/go.mod tools/vale/go.sum | $(STAMP)
 
 check: check-code check-dashboard check-prose check-lock
 
+# Collecting the tests compiles them once. In a test run, all processes would do it at the same time.
 check-code:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
 	$(BIN)/lint-imports
-	# Also compiles the tests once, which the processes of a test run would all do at the same time.
 	$(PYTEST) --collect-only -q >.venv/tests || { tail -n 50 .venv/tests; exit 1; }
 
 # The types are those of our own OpenAPI document: a route that changes breaks the build.

@@ -88,7 +88,7 @@ async def test_deliveries_behind_another_one_are_listed_in_pages_too(server: Ser
 async def test_deliveries_of_an_unknown_group_are_not_found(server: Server) -> None:
     await push(server, "orders", 1)
 
-    reply = await server.get("/resources/queues/orders/deliveries", consumerGroup="nobody")
+    reply = await server.get("/resources/queues/orders/deliveries", consumerGroup="unknown")
 
     assert (reply.status, reply.code) == (404, "group_not_found")
 

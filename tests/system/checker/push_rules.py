@@ -81,7 +81,7 @@ class PushRules(Rules):
                     elif sequence == highest and not is_replayed:
                         self._say("I19", f"{producer}: {sequence} was taken twice")
                     elif sequence > highest and is_replayed and sequence not in maybe:
-                        self._say("I19", f"{producer}: {sequence} is no replay")
+                        self._say("I19", f"{producer}: {sequence} is not a replay")
                     highest = max(highest, sequence)
                 elif op.outcome == "info":
                     maybe.add(sequence)

@@ -77,7 +77,7 @@ def an_ack_never_came(told: Told) -> None:
 
 @mutant("I2")
 def a_message_comes_from_nowhere(told: Told) -> None:
-    told.messages[3].append([(payload("nobody"), {})])
+    told.messages[3].append([(payload("unknown"), {})])
 
 
 @mutant("I2")

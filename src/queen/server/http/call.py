@@ -46,14 +46,14 @@ class Route(msgspec.Struct, frozen=True):
     """One method of one path."""
 
     handler: Handler
+    method: str
     path: str
-    """Given as ``GET /pop/queue/{queue}``. Each name in braces is one percent-encoded segment."""
+    """Each name in braces is one percent-encoded segment: ``/pop/queue/{queue}``."""
     summary: str
     permission: Permission | None
     """The caller's required permission; None: public, or the handler checks."""
     answers: Mapping[int, type[Any] | None]
     """Status to struct; None if the response has no body or is not JSON."""
-    method: str = ""
     tag: str = ""
     """Its section in the OpenAPI document; if empty, the name of the handler's module."""
     is_public: bool = False
@@ -77,22 +77,21 @@ class Route(msgspec.Struct, frozen=True):
     problems: tuple[type[errors.QueenError], ...] = ()
     """Errors in addition to those of every route."""
 
-    def __post_init__(self) -> None:
-        method, path = self.path.split(" ")
-        msgspec.structs.force_setattr(self, "method", method)
-        msgspec.structs.force_setattr(self, "path", path)
+
+Decorator = Callable[Concatenate[str, P], Callable[[Handler], Handler]]
 
 
 def _route_lists(
-    make: Callable[Concatenate[Handler, P], Route],
-) -> Callable[[], tuple[list[Route], Callable[P, Callable[[Handler], Handler]]]]:
-    def new_routes() -> tuple[list[Route], Callable[P, Callable[[Handler], Handler]]]:
-        """Return an empty list of routes, and the decorator that adds a handler to it."""
+    make: Callable[Concatenate[Handler, str, str, P], Route],
+) -> Callable[[], tuple[list[Route], Decorator[P]]]:
+    def new_routes() -> tuple[list[Route], Decorator[P]]:
+        """Return an empty list, and a decorator that adds routes: ``@route("GET /livez", …)``."""
         routes: list[Route] = []
 
-        def route(*args: P.args, **options: P.kwargs) -> Callable[[Handler], Handler]:
+        def route(line: str, *args: P.args, **options: P.kwargs) -> Callable[[Handler], Handler]:
             def add(handler: Handler) -> Handler:
-                routes.append(make(handler, *args, **options))
+                method, path = line.split(" ")
+                routes.append(make(handler, method, path, *args, **options))
                 return handler
 
             return add

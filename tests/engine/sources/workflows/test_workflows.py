@@ -182,7 +182,7 @@ async def test_a_signal_without_a_matching_step_is_rejected(engine: Engine, work
     with pytest.raises(errors.NotFound, match="signal stop"):
         await engine.workflows.signal(id_, "stop", "success", None)
     with pytest.raises(errors.WorkflowNotFound):
-        await engine.workflows.signal("nobody", "stop", "success", None)
+        await engine.workflows.signal("missing", "stop", "success", None)
 
 
 async def test_waiters_for_the_end_are_woken(patient: Engine, dsn: str) -> None:

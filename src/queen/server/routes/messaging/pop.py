@@ -178,10 +178,10 @@ _IN_QUEUE: Final = f"{API}/pop/queue/{{queue}}"
 _IN_PARTITION: Final = f"{_IN_QUEUE}/partition/{{partition}}"
 
 ROUTES: Final = (
-    Route(pop, f"GET {API}/pop", "Pop from a scope", query=ScopedPopQuery, **_POP),
-    Route(pop, f"POST {API}/pop", "Pop", body=AnyPopQuery, **_POP),
-    Route(pop, f"GET {_IN_QUEUE}", "Pop from a queue", query=PopQuery, **_POP),
-    Route(pop, f"POST {_IN_QUEUE}", "Pop from a queue", body=PopQuery, **_POP),
-    Route(pop, f"GET {_IN_PARTITION}", "Pop from a partition", query=PopQuery, **_POP),
-    Route(pop, f"POST {_IN_PARTITION}", "Pop from a partition", body=PopQuery, **_POP),
+    Route(pop, "GET", f"{API}/pop", "Pop from a scope", query=ScopedPopQuery, **_POP),
+    Route(pop, "POST", f"{API}/pop", "Pop", body=AnyPopQuery, **_POP),
+    Route(pop, "GET", _IN_QUEUE, "Pop from a queue", query=PopQuery, **_POP),
+    Route(pop, "POST", _IN_QUEUE, "Pop from a queue", body=PopQuery, **_POP),
+    Route(pop, "GET", _IN_PARTITION, "Pop from a partition", query=PopQuery, **_POP),
+    Route(pop, "POST", _IN_PARTITION, "Pop from a partition", body=PopQuery, **_POP),
 )
