@@ -22,7 +22,10 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parents[1]
-HTTP_RATES = ("push_1", "push_100", "push_1000", "mixed_100")
+RATES = {
+    "http": ("push_1", "push_100", "push_1000", "mixed_100"),
+    "client": ("unbuffered_rate", "buffered_rate", "consume_rate"),
+}
 CONTROL = ("copy_", "insert_")
 
 
@@ -58,7 +61,11 @@ def rates(running: "subprocess.Popen[str]", benchmark: str) -> dict[str, float]:
     if running.returncode:
         sys.exit(f"The benchmark failed with exit code {running.returncode}.")
     found: dict[str, Any] = json.loads(output.splitlines()[-1])
-    return found["rates"] if benchmark == "engine" else {name: found[name] for name in HTTP_RATES}
+    return (
+        found["rates"]
+        if benchmark == "engine"
+        else {name: found[name] for name in RATES[benchmark]}
+    )
 
 
 def compare(other: Path, benchmark: str, flags: list[str]) -> dict[str, float]:
@@ -81,7 +88,7 @@ def geometric_mean(ratios: Iterable[float]) -> float | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("ref", help="the commit to compare with")
-    parser.add_argument("benchmark", choices=["engine", "http"])
+    parser.add_argument("benchmark", choices=["engine", *RATES])
     parser.add_argument("--rounds", type=int, default=5)
     arguments, flags = parser.parse_known_args()
     ratios: dict[str, list[float]] = {}
