@@ -114,10 +114,11 @@ async def test_a_consumer_continues_after_a_rejection_by_a_proxy(
     await shared.queue(name).push({"data": 0})
     work = through.queue(name).timeout_millis(500).start(handle)
 
-    async def has_handled() -> bool:
-        return len(handled) > 0
+    async def is_acked_and_pops_again() -> bool:
+        *_, last_but_one, last = ("", "", *(path for _, path, _ in faulty.sent))
+        return "/ack" in last_but_one and "/pop" in last
 
-    await until(has_handled, seconds=20)
+    await until(is_acked_and_pops_again, seconds=20)
     closed = proxy.path(str(status))
     closed.touch()
     before = len(faulty.sent)
