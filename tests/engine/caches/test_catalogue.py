@@ -15,7 +15,7 @@ from tests.engine.helpers import delete_queue, item, push, until
 
 
 class Slow:
-    """Delays reads of options until they are released, and counts them."""
+    """Delays the results of reads of options until they are released, and counts the reads."""
 
     def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         self._named = engine.store.queues.named
@@ -24,8 +24,8 @@ class Slow:
         monkeypatch.setattr(engine.store.queues, "named", self.named)
 
     async def named(self, names: Sequence[str]) -> list[Record]:
-        self.reads.append(sorted(names))
         rows = await self._named(names)
+        self.reads.append(sorted(names))
         await self.go.wait()
         return rows
 
