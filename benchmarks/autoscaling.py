@@ -1,5 +1,5 @@
 """
-Run a burst of jobs with autoscaling, and draw docs/howto/autoscaling.svg.
+Run a burst of jobs with autoscaling, and draw docs/images/autoscaling.svg.
 
 Usage::
 
@@ -23,7 +23,7 @@ from tests.support.postgres import Postgres
 from tests.support.server import SOURCE, Server
 
 ROOT = Path(__file__).parents[1]
-PICTURE = ROOT / "docs" / "howto" / "autoscaling.svg"
+PICTURE = ROOT / "docs" / "images" / "autoscaling.svg"
 APP = "tests.jobs.application:jobs"
 QUEUE = "work"
 JOB_SECONDS = 0.05

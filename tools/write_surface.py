@@ -134,8 +134,12 @@ def _metrics() -> Iterator[str]:
 
 
 def _sql() -> Iterator[str]:
-    """Functions that the documentation calls."""
-    pages = "".join(page.read_text("utf-8") for page in REPOSITORY.glob("docs/howto/*.md"))
+    """Functions that the documentation for users calls."""
+    pages = "".join(
+        page.read_text("utf-8")
+        for page in REPOSITORY.glob("docs/**/*.md")
+        if page.parent.name not in ("decisions", "internals", "reference", "why")
+    )
     called = set(re.findall(r"\bqueen\.(\w+)\(", pages))
     for text in sql.FUNCTIONS.values():
         for name, arguments in re.findall(

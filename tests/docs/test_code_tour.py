@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "queen"
-PAGE = (ROOT / "docs" / "explanation" / "code-tour.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "internals" / "code-tour.md").read_text("utf-8")
 STEPS = re.findall(r"^\| \d+ \| `([\w/.]+)` \| `([\w.]+)` \|", PAGE, flags=re.MULTILINE)
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 MENTIONED = re.findall(r"`(\w+\.\w+)` \(`([\w/]+\.py)`\)", PAGE)

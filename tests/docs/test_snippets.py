@@ -18,11 +18,12 @@ from tests.support.server import SOURCE, Server
 LOCAL = "http://localhost:6632"
 RUN = re.DOTALL | re.MULTILINE
 DOCS = Path(__file__).parents[2] / "docs"
+NOT_RUN = ("decisions", "internals", "reference", "spark")
+"""Directories with fragments; tests/spark runs the pages of Spark."""
 PAGES = sorted(
     str(path.relative_to(DOCS))
-    for folder in ("tutorial", "howto")
-    for path in (DOCS / folder).glob("*.md")
-    if "```python" in path.read_text("utf-8")
+    for path in DOCS.glob("**/*.md")
+    if path.parent.name not in NOT_RUN and "```python" in path.read_text("utf-8")
 )
 
 

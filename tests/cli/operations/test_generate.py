@@ -84,7 +84,7 @@ async def test_each_rule_uses_existing_metrics_and_has_a_runbook(
 
     (group,) = file["groups"]
     assert [each["alert"] for each in group["rules"]] == [each.name for each in RULES]
-    page = (ROOT / "docs" / "howto" / "alerts.md").read_text("utf-8")
+    page = (ROOT / "docs" / "operate" / "runbooks.md").read_text("utf-8")
     runbooks = re.findall(r"^## (\w+)$", page, flags=re.MULTILINE)
     assert runbooks == [each.name for each in RULES]
     for rule in group["rules"]:

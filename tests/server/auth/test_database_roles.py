@@ -150,7 +150,7 @@ async def test_readers_can_read(postgres: Database, roles: str) -> None:
 async def test_an_application_enqueues_only_to_queues_that_its_owners_function_allows(
     postgres: Database, roles: str
 ) -> None:
-    """The setup of docs/howto/enqueue-in-sql.md."""
+    """The setup of docs/guides/messages/enqueue-in-sql.md."""
     shop = await login(postgres, roles, "pg_monitor")  # A role without any grants.
     name = shop.split("//")[1].split("@")[0]
     connection = await asyncpg.connect(roles)

@@ -22,7 +22,7 @@ from tests.spark.place import arguments, quick
 
 def declared(page: str, file: Path, **places: str) -> list[str]:
     """The command for a page's declaration, with other places."""
-    text = (ROOT / "docs" / "howto" / page).read_text("utf-8")
+    text = (ROOT / "docs" / "spark" / page).read_text("utf-8")
     (yaml,) = re.findall(r"^```yaml\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
     for name, place in places.items():
         yaml, count = re.subn(rf"^{name}: \S+", f"{name}: {place}", yaml, flags=re.MULTILINE)

@@ -153,7 +153,7 @@ def database_user(name: str, *, is_superuser: bool) -> Finding:
         WARNING,
         "database user",
         f"{name} is a superuser",
-        "run `queen migrate roles`, and connect as a member of queen_app: docs/howto/secure.md",
+        "run `queen migrate roles`, and connect as a member of queen_app: docs/security/secure.md",
     )
 
 

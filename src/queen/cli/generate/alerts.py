@@ -1,4 +1,4 @@
-"""Prometheus rules for `/metrics`; docs/howto/alerts.md has a runbook for each."""
+"""Prometheus rules for `/metrics`; docs/operate/runbooks.md has a runbook for each."""
 
 from typing import Any, Final, NamedTuple
 
@@ -115,7 +115,7 @@ def rules() -> dict[str, Any]:
                         "labels": {"severity": rule.severity},
                         "annotations": {
                             "summary": rule.summary,
-                            "runbook": f"docs/howto/alerts.md#{rule.name.lower()}",
+                            "runbook": f"docs/operate/runbooks.md#{rule.name.lower()}",
                         },
                     }
                     for rule in RULES
