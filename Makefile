@@ -29,7 +29,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .PHONY: setup packages check check-code check-dashboard check-lock check-prose dashboard test test-attacks test-browser test-browser-scale test-fast test-model test-faults test-nightly test-spark-short test-spark \
-	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema surface reference sync-types lock \
+	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema surface reference results sync-types lock \
 	format
 
 setup: packages $(STAMP) $(NODE_STAMP) $(BIN)/vale
@@ -179,6 +179,10 @@ sync-types:
 # Write the commands of docs/reference/cli.md anew.
 reference:
 	PYTHONPATH=src $(BIN)/python -m tools.write_cli_reference
+
+# Write the tables and charts of docs/why/benchmarks.md from benchmarks/results.
+results:
+	$(BIN)/python -m tools.write_benchmarks
 
 # `make lock LOCK_FLAGS=--upgrade` takes the newest releases; without, only what must change does.
 lock: $(STAMP)

@@ -1,0 +1,45 @@
+"""The benchmark page shows the committed results, and each result has its run."""
+
+import re
+
+import pytest
+
+from tools.write_benchmarks import (
+    BLOCK,
+    IMAGES,
+    PAGE,
+    Chart,
+    charts,
+    drawn,
+    names,
+    rendered,
+    result,
+)
+
+
+def test_the_tables_are_those_of_the_results() -> None:
+    page = PAGE.read_text("utf-8")
+    assert rendered(page) == page, "Run `make results`."
+
+
+def test_every_result_is_on_the_page_once() -> None:
+    shown = [name for _, name, _ in BLOCK.findall(PAGE.read_text("utf-8"))]
+    assert sorted(shown) == names()
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_result_names_its_run(name: str) -> None:
+    data = result(name)
+    assert data["benchmark"] == name
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", data["date"])
+    assert re.fullmatch(r"[0-9a-f]{7,12}", data["commit"])
+    assert data["machine"]
+    assert data["versions"]["PostgreSQL"]
+    assert data["command"].startswith("make ")
+    for row in data["rows"]:
+        assert set(row) <= set(data["columns"])
+
+
+@pytest.mark.parametrize("chart", charts(), ids=lambda chart: chart.file)
+def test_a_chart_shows_the_results(chart: Chart) -> None:
+    assert (IMAGES / chart.file).read_text("utf-8") == drawn(chart), "Run `make results`."
