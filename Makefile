@@ -29,7 +29,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .PHONY: setup packages check check-code check-dashboard check-lock check-prose dashboard test test-attacks test-browser test-browser-scale test-fast test-model test-faults test-nightly test-spark-short test-spark \
-	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema surface reference results sync-types lock \
+	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema surface reference results sync-types lock dist \
 	format
 
 setup: packages $(STAMP) $(NODE_STAMP) $(BIN)/vale
@@ -187,6 +187,12 @@ results:
 # `make lock LOCK_FLAGS=--upgrade` takes the newest releases; without, only what must change does.
 lock: $(STAMP)
 	$(COMPILE) $(LOCK_FLAGS) --output-file $(LOCK) >/dev/null
+
+# The files of a release, in dist/: wheel, source distribution and bill of materials.
+dist: dashboard
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/cyclonedx-py requirements $(LOCK) --pyproject pyproject.toml --mc-type library --output-reproducible --output-file dist/sbom.json
 
 format:
 	$(BIN)/ruff check --fix-only
