@@ -1,5 +1,5 @@
 """
-Write the tables of docs/why/benchmarks.md and two charts from the files in benchmarks/results.
+Write the tables of docs/why/benchmarks.md and README.md, and two charts, from benchmarks/results.
 
 Usage::
 
@@ -15,8 +15,12 @@ from xml.sax.saxutils import escape
 REPOSITORY = Path(__file__).parents[1]
 RESULTS = REPOSITORY / "benchmarks" / "results"
 PAGE = REPOSITORY / "docs" / "why" / "benchmarks.md"
+README = REPOSITORY / "README.md"
 IMAGES = REPOSITORY / "docs" / "images"
 BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end of results -->)", flags=re.DOTALL)
+SUMMARY = re.compile(
+    r"(<!-- summary -->\n).*?(<!-- end of summary -->)", flags=re.DOTALL
+)
 _WIDTH = 760
 _LABELS = 210
 _BAR = 18
@@ -57,6 +61,37 @@ def names() -> list[str]:
 def rendered(page: str) -> str:
     """Return the page with all its tables written again."""
     return BLOCK.sub(lambda found: f"{found[1]}{_section(result(found[2]))}{found[3]}", page)
+
+
+def summarized(page: str) -> str:
+    """Return README.md with its table written again."""
+    return SUMMARY.sub(lambda found: f"{found[1]}{_summary()}{found[2]}", page)
+
+
+def _summary() -> str:
+    """Return the table for people who have a minute: good and weak results."""
+    http = result("http-peers")
+    queen, *others = (row for row in http["rows"] if "no queue" not in row["queue"])
+    lines = [_row(("Messages or jobs per second", "Queen over HTTP", "best other, in process"))]
+    lines.append("|---|---|---|")
+    for key, title in (
+        ("push_1000", "push, 1,000 per request"),
+        ("push_100", "push, 100 per request"),
+        ("push_1", "push, 1 per request"),
+        ("mixed_100", "push + pop + ack, 100 per request, each way"),
+    ):
+        best = max(others, key=lambda row: row[key])
+        lines.append(_row((title, _cell(queen[key]), f"{_cell(best[key])} ({best['queue']})")))
+    bulk = result("jobs")["rows"][0]
+    best_runner = max(("pgqueuer", "procrastinate"), key=lambda each: bulk[each])
+    other = f"{_cell(bulk[best_runner])} ({best_runner})"
+    lines.append(_row(("no-op jobs, added in bulk and run", _cell(bulk["queen"]), other)))
+    p50, p99, *_ = (_cell(row.get("value")) for row in result("http-latency")["rows"])
+    lines.append(_row(("latency at 1,000 msg/s, p50 / p99", f"{p50} / {p99} ms", "\u2013")))
+    versions = f"PostgreSQL {http['versions']['PostgreSQL']}, Python {http['versions']['Python']}"
+    machine = f"{http['machine']}: PostgreSQL, server and load together"
+    lines += ["", f"Machine: {machine}. {versions}. {http['date']}, commit `{http['commit']}`.", ""]
+    return "\n".join(lines)
 
 
 def _section(data: dict[str, Any]) -> str:
@@ -143,6 +178,7 @@ def drawn(chart: Chart) -> str:
 
 def main() -> None:
     PAGE.write_text(rendered(PAGE.read_text("utf-8")), "utf-8")
+    README.write_text(summarized(README.read_text("utf-8")), "utf-8")
     for chart in charts():
         (IMAGES / chart.file).write_text(drawn(chart), "utf-8")
 

@@ -8,18 +8,27 @@ from tools.write_benchmarks import (
     BLOCK,
     IMAGES,
     PAGE,
+    README,
+    SUMMARY,
     Chart,
     charts,
     drawn,
     names,
     rendered,
     result,
+    summarized,
 )
 
 
 def test_the_tables_are_those_of_the_results() -> None:
     page = PAGE.read_text("utf-8")
     assert rendered(page) == page, "Run `make results`."
+
+
+def test_the_summary_of_the_readme_is_that_of_the_results() -> None:
+    page = README.read_text("utf-8")
+    assert SUMMARY.search(page)
+    assert summarized(page) == page, "Run `make results`."
 
 
 def test_every_result_is_on_the_page_once() -> None:
