@@ -1,7 +1,8 @@
-"""A socket in front of a server's that can block, redirect or cut connections."""
+"""A socket in front of a server's that can block, redirect, change or cut connections."""
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -23,6 +24,7 @@ class Gate:
         self._directory = directory
         self._target = ""
         self._is_silent = False
+        self._version: int | None = None
         self._passing: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.StreamWriter] = []
         self.dsn = ""
@@ -46,6 +48,10 @@ class Gate:
         port = query["port"][0] if "port" in query else str(parts.port or 5432)
         self._target = f"{query['host'][0]}/.s.PGSQL.{port}"
         self.dsn = parts._replace(query=f"host={self._directory}&port={self._port}").geturl()
+
+    def report_version(self, major: int) -> None:
+        """Let the server report another major version, of two digits, to new connections."""
+        self._version = major
 
     def fall_silent(self) -> None:
         """Keep open connections, but forward no more data."""
@@ -74,15 +80,23 @@ class Gate:
             to_writer.transport.abort()
             return
         self._writers.append(to_writer)
-        for source, sink in ((reader, to_writer), (to_reader, writer)):
-            task = asyncio.create_task(_pass(source, sink))
+        for source, sink, version in (
+            (reader, to_writer, None),
+            (to_reader, writer, self._version),
+        ):
+            task = asyncio.create_task(_pass(source, sink, version))
             self._passing.add(task)
             task.add_done_callback(self._passing.discard)
 
 
-async def _pass(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+async def _pass(
+    source: asyncio.StreamReader, sink: asyncio.StreamWriter, version: int | None
+) -> None:
     with contextlib.suppress(OSError):
         while data := await source.read(65_536):
+            if version is not None:
+                # The parameter is in the first response. Its length stays the same.
+                data = re.sub(rb"(server_version\0)\d\d", rb"\g<1>%d" % version, data)
             sink.write(data)
             await sink.drain()
         sink.close()

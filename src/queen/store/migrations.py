@@ -14,7 +14,7 @@ from typing import NamedTuple
 import asyncpg
 
 from queen import errors, sql
-from queen.store.connection.primary import Hosts
+from queen.store.connection.primary import Hosts, check_version
 
 _LOG = logging.getLogger("queen.store")
 _ATTEMPTS = 30
@@ -135,7 +135,7 @@ async def script(dsn: str) -> str:
 
 
 async def make_roles(dsn: str) -> None:
-    """Create the roles owner, app, retention and readonly, and grant their privileges."""
+    """Create the roles of `sql/roles.sql`, and grant their privileges."""
     async with _connected(dsn) as connection, connection.transaction():
         await _take_turn(connection, _TURN_SECONDS)
         if await connection.fetchval("select to_regclass('queen.migrations') is null"):
@@ -169,6 +169,7 @@ async def _connected(dsn: str) -> AsyncGenerator["asyncpg.Connection[asyncpg.Rec
     ) as error:
         raise errors.DatabaseUnavailable(str(error)) from error
     try:
+        check_version(connection)
         yield connection
     finally:
         await connection.close()

@@ -69,12 +69,11 @@ async def _of_database(dsn: str) -> list[Finding]:
     from queen.store.connection.database import Database
     from queen.store.connection.options import Connecting
     from queen.store.connection.primary import named
-    from queen.store.migrations import pending
 
     try:
         database = await Database.open(dsn, Connecting(connections=1))
     except errors.QueenError as error:
-        return [Finding(CRITICAL, "database", str(error), "see `queen errors " + error.code + "`")]
+        return [Finding(CRITICAL, "database", str(error), error.remedy)]
     try:
         diagnosis = Diagnosis(database)
         await diagnosis.state()  # So that the next call measures the clock, not the connection.
@@ -100,10 +99,19 @@ async def _of_database(dsn: str) -> list[Finding]:
             findings.transaction(None if oldest is None else dict(oldest)),
             findings.snapshots([dict(row) for row in await diagnosis.snapshots()]),
             findings.clock("database", skew),
-            findings.migrations(await pending(dsn)),
+            await _migrations(dsn),
         ]
     finally:
         await database.close()
+
+
+async def _migrations(dsn: str) -> Finding:
+    from queen.store.migrations import pending
+
+    try:
+        return findings.migrations(await pending(dsn))
+    except errors.DatabaseUnsafe as error:
+        return Finding(CRITICAL, "migrations", str(error), error.remedy)
 
 
 def _sslmode(dsn: str) -> str:

@@ -8,6 +8,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 import asyncpg
 from asyncpg.connect_utils import SessionAttribute
 
+from queen import errors
+
 Record = asyncpg.Record
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ else:
     _Base = asyncpg.Connection
 
 CONNECT_SECONDS: Final = 10.0
+OLDEST_POSTGRES: Final = 15
+"""The oldest major version that Queen supports."""
 STANDBY: Final = "this server is a standby or read-only; name the primary"
 CONNECTION_ERRORS: Final = (
     OSError,
@@ -147,6 +151,16 @@ def named(dsn: str) -> list[str]:
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         found.append(unquote(parts.hostname or "") or query.get("host", ""))
     return found
+
+
+def check_version(connection: "asyncpg.Connection[Record]") -> None:
+    """Raise DatabaseUnsafe if PostgreSQL is older than Queen supports."""
+    version = connection.get_server_version()
+    if version.major < OLDEST_POSTGRES:
+        raise errors.DatabaseUnsafe(
+            f"this is PostgreSQL {version.major}.{version.minor}, and Queen needs PostgreSQL "
+            f"{OLDEST_POSTGRES} or newer. Upgrade it, or name another database in DATABASE_URL."
+        )
 
 
 def keep_alive(connection: "asyncpg.Connection[Record]") -> None:
