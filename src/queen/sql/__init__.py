@@ -59,5 +59,8 @@ FUNCTIONS: Final = MappingProxyType(_read_directory("functions"))
 ROLES: Final = (_DIRECTORY / "roles.sql").read_text("utf-8")
 """Creates the roles and gives every object to `queen_owner`."""
 
+ROLE_NAMES: Final = tuple(re.findall(r"^-- (queen_\w+) ", ROLES, flags=re.MULTILINE))
+"""The roles, as the first comment of the file lists them."""
+
 GRANTS: Final = (_DIRECTORY / "grants.sql").read_text("utf-8")
 """The privileges of each role."""

@@ -1,12 +1,15 @@
 """`queen migrate`: upgrade a database by hand."""
 
 import asyncio
+import re
 import subprocess
 from pathlib import Path
 from uuid import uuid4
 
+import asyncpg
 import pytest
 
+from queen import sql
 from tests.cli.commands import queen
 from tests.support.postgres import Server, bindir
 from tools.write_schema import dump
@@ -47,7 +50,24 @@ async def test_the_printed_sql_has_the_same_effect(dsn: str, empty: str, tmp_pat
 async def test_roles_are_created_in_a_migrated_database(dsn: str, empty: str) -> None:
     early = await queen("migrate", "roles", dsn=empty)
     assert (early.code, "queen migrate up" in early.err) == (5, True)
-    assert (await queen("migrate", "roles", dsn=dsn)).code == 0
+    created = await queen("migrate", "roles", dsn=dsn)
+    assert (created.code, created.err) == (0, f"created {', '.join(sql.ROLE_NAMES)}\n")
+
+
+async def test_every_role_is_created_and_described(dsn: str) -> None:
+    await queen("migrate", "roles", dsn=dsn)
+    connection = await asyncpg.connect(dsn)
+    try:
+        rows = await connection.fetch("select rolname from pg_roles where rolname ~ '^queen_'")
+    finally:
+        await connection.close()
+    shown = (await queen("migrate", "roles", "--help", dsn=dsn)).out
+    page = (Path(__file__).parents[3] / "docs" / "security" / "secure.md").read_text("utf-8")
+
+    assert len(sql.ROLE_NAMES) == 6
+    assert {row["rolname"] for row in rows} >= set(sql.ROLE_NAMES)
+    assert set(re.findall(r"\bqueen_\w+", shown)) == set(sql.ROLE_NAMES)
+    assert set(re.findall(r"^\| `(queen_\w+)` \|", page, flags=re.MULTILINE)) == set(sql.ROLE_NAMES)
 
 
 async def test_an_unavailable_database_is_reported_in_one_sentence(postgres: Server) -> None:

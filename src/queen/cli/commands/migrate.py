@@ -81,15 +81,15 @@ def check() -> None:
 @app.command()
 def roles() -> None:
     """
-    Create the roles queen_owner, queen_app, queen_retention, queen_readonly, queen_producer.
+    Create the database roles of owners, servers, readers, producers and pipelines.
 
-    They have no login. Add one: create role server login password '…' in role queen_app.
+    The roles queen_owner, queen_app, queen_retention, queen_readonly, queen_producer and
+    queen_pipeline have no login. Add one: create role server login password '…' in role queen_app.
 
     Example: queen migrate roles
     """
+    from queen import sql
     from queen.store.migrations import make_roles
 
     asyncio.run(make_roles(settings().dsn))
-    typer.echo(
-        "made queen_owner, queen_app, queen_retention, queen_readonly, queen_producer", err=True
-    )
+    typer.echo(f"created {', '.join(sql.ROLE_NAMES)}", err=True)
