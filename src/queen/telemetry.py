@@ -285,7 +285,7 @@ EVENTS: Final = {
     Event.STARTED: "The server is listening. Has its address, processes and version.",
     Event.STOPPING: "The server received a signal. It rejects new work and finishes the rest.",
     Event.STOPPED: "All processes have ended.",
-    Event.START_FAILED: "The server could not start. `error` has the reason.",
+    Event.START_FAILED: "The server could not start. `reason` has the cause.",
     Event.STOP_FAILED: "A component of a process failed to close. The others are closed.",
     Event.SETTING_UNUSED: "A variable of the original Queen has no effect. See `reason`.",
     Event.ROLES_SHARED: "Tokens may carry roles of other applications. `advice` has the fix.",

@@ -12,14 +12,7 @@ from queen.server.routes.table import ROUTES
 _OF_OTHERS: Final = {
     # Base classes, of which only subclasses are returned.
     *("refused", "conflict"),
-    # Errors of a server that does not start, and of clients.
-    *("bad_settings", "buffer_full", "connection_lost", "push_error", "server_unreachable"),
-    *("transport_error", "undecodable_payload", "job_failed", "job_cancelled"),
-    "workflow_failed",
-    # Errors of background tasks, which have no caller.
-    "duty_lost",
-    # Errors of pipelines, which use the database directly.
-    *("data_lost", "lake_diverged"),
+    *(code for code, error in errors.every().items() if error.is_local),
 }
 """Codes that no server returns."""
 _ROUTER: Final = Router(ROUTES)

@@ -1,8 +1,13 @@
 """Every error has a unique code, and a SQLSTATE belongs to at most one error."""
 
+import re
+
+import msgspec
 import pytest
 
 from queen import errors
+from queen.settings import Settings
+from tests.cli.tree import COMMANDS
 
 
 def tree(root: type[errors.QueenError]) -> list[type[errors.QueenError]]:
@@ -93,3 +98,28 @@ def test_every_error_has_its_own_text() -> None:
     for error in tree(errors.QueenError):
         assert error.default_message.endswith(".")
         assert "default_message" in vars(error), error
+
+
+def test_every_error_has_its_own_remedy() -> None:
+    for error in tree(errors.QueenError):
+        assert error.remedy.endswith("."), error
+        assert "remedy" in vars(error), error
+
+
+def test_a_remedy_names_existing_commands_and_settings() -> None:
+    remedies = " ".join(error.remedy for error in tree(errors.QueenError))
+    commands = {tuple(each.split()) for each in re.findall(r"`queen ([a-z -]+)`", remedies)}
+    settings = set(re.findall(r"\b[A-Z]+_[A-Z_]+\b", remedies))
+
+    assert commands
+    assert commands <= set(COMMANDS)
+    assert settings
+    assert settings <= set(msgspec.to_builtins(Settings()))
+
+
+def test_a_remedy_does_not_tell_to_repeat_a_request_that_cannot_succeed() -> None:
+    for error in (errors.LeaseLost, errors.AlreadySettled, errors.DutyLost):
+        assert re.search(r"[Dd]on't", error.remedy)
+    for error in (errors.OutcomeUnknown, errors.ConnectionLost):
+        assert "only if it is idempotent" in error.remedy
+    assert "Retries fail" in errors.EncryptionUnavailable.remedy

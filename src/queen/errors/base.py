@@ -12,6 +12,12 @@ class QueenError(Exception):
     applied: ClassVar[bool | None] = None
     default_message: ClassVar[str] = "An internal error occurred. The server's log has the details."
     """The text for clients if the error was raised without one. Part of the API."""
+    remedy: ClassVar[str] = (
+        "Search the server's log for the request id, and report the problem with that log entry."
+    )
+    """Advice to the caller, printed by `queen errors`."""
+    is_local: ClassVar[bool] = False
+    """Raised in clients, workers, pipelines or at startup. No server returns it over HTTP."""
     sqlstates: ClassVar[tuple[str, ...]] = ()
     """SQLSTATEs, or prefixes of them, that PostgreSQL reports for this error."""
 
@@ -37,6 +43,7 @@ class ApiError(QueenError):
     code = "refused"
     applied = False
     default_message = "The request was rejected. It was not applied."
+    remedy = "Fix the cause that the message names."
 
 
 class RequestError(ApiError):
@@ -46,6 +53,7 @@ class RequestError(ApiError):
     http_status = 400
     applied = False
     default_message = "The request is not valid. Change it before you send it again."
+    remedy = "Correct the request. If you send it unchanged, it fails again."
 
 
 class ServiceError(ApiError):
@@ -55,6 +63,7 @@ class ServiceError(ApiError):
     http_status = 503
     applied = False
     default_message = "The server cannot handle the request now. Try again later."
+    remedy = "Send the same request again after a pause, and double the pause after each failure."
 
 
 class OutcomeUnknown(QueenError):
@@ -67,6 +76,10 @@ class OutcomeUnknown(QueenError):
         "The connection was lost after the request was sent. It may have been applied: repeat "
         "it only if it is idempotent."
     )
+    remedy = (
+        "Send it again only if it is idempotent, such as a push with a transactionId. Otherwise "
+        "check first whether it was applied."
+    )
 
 
 class TransportError(QueenError):
@@ -74,6 +87,8 @@ class TransportError(QueenError):
 
     code = "transport_error"
     default_message = "The request failed because of a network error."
+    is_local = True
+    remedy = "Check the network, the proxies and the TLS settings between client and server."
 
 
 def _tree(root: type[QueenError]) -> Iterator[type[QueenError]]:

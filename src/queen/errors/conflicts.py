@@ -11,6 +11,7 @@ class Conflict(RequestError):
     default_message = (
         "The request conflicts with the current state. Read it again before you retry."
     )
+    remedy = "Read the current state, then decide whether you still need the request."
 
 
 class LeaseLost(Conflict):
@@ -22,6 +23,10 @@ class LeaseLost(Conflict):
         "The lease ended: its messages are acknowledged, or were or will be redelivered. Stop "
         "processing them."
     )
+    remedy = (
+        "Stop processing these messages and don't acknowledge them again. If your handlers need "
+        "more time, renew leases or raise the queue's leaseTime."
+    )
 
 
 class AlreadySettled(Conflict):
@@ -30,6 +35,10 @@ class AlreadySettled(Conflict):
     code = "already_settled"
     sqlstates = ("QN010",)
     default_message = "The message was acknowledged before, or it does not belong to this lease."
+    remedy = (
+        "Don't acknowledge the message again. If it was redelivered, acknowledge it under the "
+        "lease of the new delivery."
+    )
 
 
 class AmbiguousMessage(Conflict):
@@ -37,6 +46,7 @@ class AmbiguousMessage(Conflict):
 
     code = "ambiguous_message"
     default_message = "Several leased messages have this transactionId. Name the partition."
+    remedy = "Acknowledge the message by its id, or add its partitionId."
 
 
 class Duplicate(Conflict):
@@ -47,6 +57,10 @@ class Duplicate(Conflict):
         "The transaction has a transactionId that is already stored. It was rolled back as "
         "requested."
     )
+    remedy = (
+        "If an earlier attempt stored the message, there is nothing left to do. Otherwise choose "
+        "another transactionId."
+    )
 
 
 class DutyLost(Conflict):
@@ -55,6 +69,8 @@ class DutyLost(Conflict):
     code = "duty_lost"
     sqlstates = ("QN016",)
     default_message = "Another process took over this background task."
+    is_local = True
+    remedy = "You don't need to do anything. The other process continues the task."
 
 
 class SequenceReused(Conflict):
@@ -62,6 +78,10 @@ class SequenceReused(Conflict):
 
     code = "sequence_reused"
     default_message = "The producer used this sequence number for a request with other contents."
+    remedy = (
+        "Use the next sequence number for a new request. Repeat a number only with the same "
+        "contents."
+    )
 
 
 class SequenceStale(Conflict):
@@ -70,6 +90,10 @@ class SequenceStale(Conflict):
     code = "sequence_stale"
     sqlstates = ("QN009",)
     default_message = "The producer already used a higher sequence number."
+    remedy = (
+        "Continue with a higher sequence number. If two producers share a producerId, give each "
+        "its own."
+    )
 
 
 class SubscriptionConflict(Conflict):
@@ -78,6 +102,7 @@ class SubscriptionConflict(Conflict):
     code = "subscription_conflict"
     sqlstates = ("QN005",)
     default_message = "The consumer group exists with another start position. Use seek to move it."
+    remedy = "Omit subscriptionFrom, or move the group with `queen group seek`."
 
 
 class VersionMismatch(Conflict):
@@ -88,6 +113,9 @@ class VersionMismatch(Conflict):
     sqlstates = ("QN007",)
     default_message = (
         "The queue's configuration changed since the version that you read. Read it again."
+    )
+    remedy = (
+        "Read the queue's configuration, apply your change to it, and send it with the new version."
     )
 
 
@@ -100,6 +128,10 @@ class NotRetryable(Conflict):
         "The message is neither waiting for a retry nor dead-lettered, or the workflow has "
         "not failed."
     )
+    remedy = (
+        "Check the state with `queen message show` or `queen job show`. Only failed messages, jobs "
+        "and workflows can be retried."
+    )
 
 
 class WorkflowExists(Conflict):
@@ -108,6 +140,7 @@ class WorkflowExists(Conflict):
     code = "workflow_exists"
     sqlstates = ("QN021",)
     default_message = "Another workflow with this id exists."
+    remedy = "Use the existing workflow, or start yours under another id."
 
 
 class WorkflowRunning(Conflict):
@@ -116,3 +149,4 @@ class WorkflowRunning(Conflict):
     code = "workflow_running"
     sqlstates = ("QN023",)
     default_message = "The workflow is still running. Cancel it or wait until it ends."
+    remedy = "Cancel the workflow, or wait until it ends."

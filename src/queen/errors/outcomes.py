@@ -11,6 +11,11 @@ class UndecodablePayload(QueenError):
     code = "undecodable_payload"
     applied = False
     default_message = "A payload does not match the consumer's type."
+    is_local = True
+    remedy = (
+        "Correct the consumer's type or the producer. Handlers dead-letter such messages: redrive "
+        "them with `queen dlq redrive` after the fix."
+    )
 
 
 class PushError(QueenError):
@@ -18,6 +23,8 @@ class PushError(QueenError):
 
     code = "push_error"
     default_message = "Part of the push was not stored."
+    is_local = True
+    remedy = "Push the items in failed again. The items in stored are durable."
 
     @property
     def stored(self) -> list[Any]:
@@ -36,6 +43,11 @@ class JobFailed(QueenError):
     code = "job_failed"
     applied = False
     default_message = "The job failed for good."
+    is_local = True
+    remedy = (
+        "Fix the cause, then run the job again with handle.retry(). `queen job show` prints the "
+        "error."
+    )
 
 
 class JobCancelled(QueenError):
@@ -44,6 +56,8 @@ class JobCancelled(QueenError):
     code = "job_cancelled"
     applied = False
     default_message = "The job was cancelled."
+    is_local = True
+    remedy = "Add the job again if you still need it."
 
 
 class WorkflowFailed(QueenError):
@@ -52,6 +66,8 @@ class WorkflowFailed(QueenError):
     code = "workflow_failed"
     applied = False
     default_message = "The workflow failed or was cancelled."
+    is_local = True
+    remedy = "Fix the cause, then run the failed steps again with handle.retry()."
 
 
 class DataLost(QueenError):
@@ -62,6 +78,11 @@ class DataLost(QueenError):
     default_message = (
         "Messages that a pipeline had not read yet were removed, by retention or by hand."
     )
+    is_local = True
+    remedy = (
+        "Keep messages longer or hold them until they are read, or continue without them with "
+        "failOnDataLoss=false."
+    )
 
 
 class LakeDiverged(QueenError):
@@ -70,6 +91,11 @@ class LakeDiverged(QueenError):
     code = "lake_diverged"
     applied = False
     default_message = "The batches in the lake differ from those in the archive's ledger."
+    is_local = True
+    remedy = (
+        "Archive under another name into another directory, and keep the old table. The hold keeps "
+        "messages that are not archived."
+    )
 
 
 class Unstored(NamedTuple):

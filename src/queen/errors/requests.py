@@ -7,6 +7,7 @@ class BadRequest(RequestError):
     """The request is malformed."""
 
     default_message = "The request is malformed."
+    remedy = "Correct the field or parameter that the message names."
 
 
 class InvalidName(RequestError):
@@ -15,6 +16,10 @@ class InvalidName(RequestError):
     code = "invalid_name"
     sqlstates = ("QN015",)
     default_message = "A name is too long or has characters that are not allowed."
+    remedy = (
+        "Choose a name without control characters, at most 255 bytes long (512 for a partition). "
+        "Names of queues and groups must not begin with two underscores."
+    )
 
 
 class InvalidOption(RequestError):
@@ -23,6 +28,10 @@ class InvalidOption(RequestError):
     code = "invalid_option"
     sqlstates = ("QN006", "23514", "23502")
     default_message = "The queue option does not exist, or its value is not valid."
+    remedy = (
+        "Correct the option that the message names. `queen queue show` prints the options of a "
+        "queue."
+    )
 
 
 class InvalidItem(RequestError):
@@ -32,6 +41,7 @@ class InvalidItem(RequestError):
     http_status = 422
     sqlstates = ("QN014",)
     default_message = "One item of the push cannot be stored."
+    remedy = "Correct the item that the message names, and push it again."
 
 
 class InvalidStatus(RequestError):
@@ -39,6 +49,7 @@ class InvalidStatus(RequestError):
 
     code = "invalid_status"
     default_message = "The status of an acknowledgment must be completed, failed, retry or dlq."
+    remedy = "Send the status completed, failed, retry or dlq."
 
 
 class InvalidWorkflow(RequestError):
@@ -47,6 +58,7 @@ class InvalidWorkflow(RequestError):
     code = "invalid_workflow"
     http_status = 422
     default_message = "The steps do not form a workflow that can run."
+    remedy = "Correct the step that the message names."
 
 
 class SchemaViolation(RequestError):
@@ -55,6 +67,7 @@ class SchemaViolation(RequestError):
     code = "schema_violation"
     http_status = 422
     default_message = "The payload does not match the queue's JSON Schema."
+    remedy = "Correct the payload, or change the queue's schema."
 
 
 class CrossShard(RequestError):
@@ -66,6 +79,7 @@ class CrossShard(RequestError):
         "The transaction spans several databases. Everything in one transaction must be in "
         "the same one."
     )
+    remedy = "Use only messages, leases and partitions of one database in a transaction."
 
 
 class PayloadTooLarge(RequestError):
@@ -74,6 +88,10 @@ class PayloadTooLarge(RequestError):
     code = "payload_too_large"
     http_status = 413
     default_message = "A payload is larger than the queue or the server allows."
+    remedy = (
+        "Store the data elsewhere and push a reference to it, or raise the queue's maxPayloadBytes "
+        "or QUEEN_MAX_PAYLOAD_BYTES."
+    )
 
 
 class TooManyItems(RequestError):
@@ -82,6 +100,7 @@ class TooManyItems(RequestError):
     code = "too_many_items"
     http_status = 413
     default_message = "The request has more items than one request may have. Split it."
+    remedy = "Split the request, or raise QUEEN_MAX_ITEMS."
 
 
 class NotFound(RequestError):
@@ -90,6 +109,7 @@ class NotFound(RequestError):
     code = "not_found"
     http_status = 404
     default_message = "The resource does not exist."
+    remedy = "Check the id. The resource may have been deleted."
 
 
 class QueueNotFound(NotFound):
@@ -98,6 +118,7 @@ class QueueNotFound(NotFound):
     code = "queue_not_found"
     sqlstates = ("QN001",)
     default_message = "The queue does not exist."
+    remedy = "Check the name with `queen queue ls`. The first push creates a queue."
 
 
 class PartitionNotFound(NotFound):
@@ -106,6 +127,7 @@ class PartitionNotFound(NotFound):
     code = "partition_not_found"
     sqlstates = ("QN004",)
     default_message = "The partition does not exist, or it was removed."
+    remedy = "Check the name with `queen partition ls`. The first push creates a partition."
 
 
 class GroupNotFound(NotFound):
@@ -114,6 +136,7 @@ class GroupNotFound(NotFound):
     code = "group_not_found"
     sqlstates = ("QN003",)
     default_message = "The queue has no consumer group with this name."
+    remedy = "Check the name with `queen group ls`. The first pop creates a group."
 
 
 class MessageNotFound(NotFound):
@@ -121,6 +144,10 @@ class MessageNotFound(NotFound):
 
     code = "message_not_found"
     default_message = "The message does not exist, or it is not leased by this group."
+    remedy = (
+        "Check the id. If you acknowledge the message, use the group that popped it. Retention may "
+        "have deleted it."
+    )
 
 
 class WorkflowNotFound(NotFound):
@@ -129,6 +156,7 @@ class WorkflowNotFound(NotFound):
     code = "workflow_not_found"
     sqlstates = ("QN020",)
     default_message = "The workflow or the step does not exist."
+    remedy = "Check the id of the workflow and the name of the step."
 
 
 class Unauthorized(RequestError):
@@ -137,6 +165,10 @@ class Unauthorized(RequestError):
     code = "unauthorized"
     http_status = 401
     default_message = "The request has no API key or token, or an invalid one."
+    remedy = (
+        "Send a valid API key or token in the Authorization header. Create a key with `queen token "
+        "create`."
+    )
 
 
 class Forbidden(RequestError):
@@ -145,6 +177,7 @@ class Forbidden(RequestError):
     code = "forbidden"
     http_status = 403
     default_message = "The caller lacks the permission for this request."
+    remedy = "Use an API key or token whose role and scopes allow the request."
 
 
 class Masked(Forbidden):
@@ -152,6 +185,10 @@ class Masked(Forbidden):
 
     code = "masked"
     default_message = "The payload is encrypted and masked. Ask to reveal it to read or search it."
+    remedy = (
+        "Repeat the request with reveal=true. That needs the permission consume, and the audit log "
+        "records it."
+    )
 
 
 class OriginRefused(RequestError):
@@ -162,6 +199,10 @@ class OriginRefused(RequestError):
     default_message = (
         "A browser sent the request from a page of another site, or to another host name."
     )
+    remedy = (
+        "Open the page under the server's own address, or add its origin to CORS_ALLOWED_ORIGINS "
+        "or its host to QUEEN_ALLOWED_HOSTS."
+    )
 
 
 class NoSuchRoute(RequestError):
@@ -170,6 +211,9 @@ class NoSuchRoute(RequestError):
     code = "no_such_route"
     http_status = 404
     default_message = "The path does not exist."
+    remedy = (
+        "Check the path. Routes of the API begin with /api/v1, and /api/v1/openapi.json lists them."
+    )
 
 
 class MethodNotAllowed(RequestError):
@@ -178,6 +222,7 @@ class MethodNotAllowed(RequestError):
     code = "method_not_allowed"
     http_status = 405
     default_message = "The path does not support this method."
+    remedy = "Use a method from the response's Allow header."
 
 
 class UnsupportedMediaType(RequestError):
@@ -188,6 +233,9 @@ class UnsupportedMediaType(RequestError):
     default_message = (
         "The body must be application/json, uncompressed or with a supported content encoding."
     )
+    remedy = (
+        "Send the header Content-Type: application/json, and a body that is uncompressed or gzip."
+    )
 
 
 class HeadersTooLarge(RequestError):
@@ -196,6 +244,7 @@ class HeadersTooLarge(RequestError):
     code = "headers_too_large"
     http_status = 431
     default_message = "The HTTP headers are larger than the server allows."
+    remedy = "Send fewer or shorter headers, or raise QUEEN_MAX_HEADER_BYTES."
 
 
 class BodyTooLarge(RequestError):
@@ -204,6 +253,7 @@ class BodyTooLarge(RequestError):
     code = "body_too_large"
     http_status = 413
     default_message = "The body, decompressed, is larger than the server allows."
+    remedy = "Split the request, or raise QUEEN_MAX_BODY_BYTES."
 
 
 class BadSettings(RequestError):
@@ -211,3 +261,8 @@ class BadSettings(RequestError):
 
     code = "bad_settings"
     default_message = "A setting is unknown or has an invalid value."
+    is_local = True
+    remedy = (
+        "Correct the setting that the message names. `queen config show` prints where each value "
+        "comes from."
+    )

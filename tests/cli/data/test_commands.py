@@ -105,5 +105,10 @@ async def test_health_and_an_unreachable_server(shell: Shell, server: Server) ->
 async def test_an_error_code_is_explained(shell: Shell) -> None:
     told = await shell.run("errors", "lease_lost")
 
-    assert told.out.startswith("lease_lost (HTTP 409): The lease ended")
+    assert told.lines[0].startswith("lease_lost (HTTP 409): The lease ended")
+    assert told.lines[1] == "Effect: the request was not applied"
+    assert told.lines[2].startswith("What to do: Stop processing these messages")
+    local = await shell.run("errors", "job_failed")
+    assert local.lines[0] == "job_failed: The job failed for good."
+    assert local.lines[1].startswith("What to do: Fix the cause, then run the job again")
     assert (await shell.run("errors", "nonsense")).code == 3

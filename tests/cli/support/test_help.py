@@ -43,6 +43,16 @@ def test_the_list_of_commands_repeats_the_help_of_each() -> None:
         assert told.startswith(place.help.rstrip(".")[:20]), name
 
 
+def test_commands_with_own_exit_codes_are_listed_in_the_help_and_on_the_page() -> None:
+    own = sorted(" ".join(path) for path, each in COMMANDS.items() if "Exit codes: 0" in each.help)
+    listed = f"{', '.join(own[:-1])} and {own[-1]}"
+    page = (SOURCE.parent / "docs" / "reference" / "cli.md").read_text("utf-8")
+
+    assert own == ["backup-check", "doctor", "health"]
+    assert f"{listed}: 0 ok, 1 warning, 2 critical." in " ".join(ROOT.help.split())
+    assert f"`{'`, `'.join(own[:-1])}` and `{own[-1]}` exit with 0 for ok, 1 " in page
+
+
 @pytest.mark.parametrize(
     ("missing", "arguments", "extra"),
     [

@@ -22,7 +22,9 @@ def health(
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Check the health of a server: 0 ok, 1 accepts no new work, 2 unavailable or no database.
+    Check the health of a server. Wait for it with --wait.
+
+    Exit codes: 0 ok, 1 accepts no new work, 2 unavailable or without its database.
 
     Example: queen health --wait 30s
     """
@@ -121,21 +123,29 @@ def explain(
     if output is not Format.TABLE:
         show_one(row, output)
         return
-    print(f"{code} (HTTP {row['status']}): {row['meaning']}")
-    print(f"{row['applied']}; {row['advice']}")
-    print(f"see {row['page']}")
+    status = "" if error.is_local else f" (HTTP {error.http_status})"
+    print(f"{code}{status}: {error.default_message}")
+    if row["applied"] is not None:
+        print(f"Effect: {row['applied']}")
+    print(f"What to do: {error.remedy}")
 
 
 def _row(error: type[errors.QueenError]) -> dict[str, Any]:
-    advice = "retry later" if issubclass(error, errors.ServiceError) else "change the request"
-    if issubclass(error, errors.OutcomeUnknown):
-        advice = "retry only if the operation is idempotent"
-    applied = {False: "nothing was applied", None: "perhaps applied", True: "applied"}
     return {
         "code": error.code,
-        "status": error.http_status,
+        "status": None if error.is_local else error.http_status,
         "meaning": error.default_message,
-        "applied": applied[error.applied],
-        "advice": advice,
-        "page": f"docs/reference/errors.md#{error.__name__.lower()}",
+        "applied": _effect(error),
+        "advice": error.remedy,
     }
+
+
+def _effect(error: type[errors.QueenError]) -> str | None:
+    """The effect of the request; None for errors that don't concern one request."""
+    if error.is_local and issubclass(error, errors.RequestError):
+        return None
+    if issubclass(error, errors.ApiError):
+        return "the request was not applied"
+    if issubclass(error, errors.OutcomeUnknown):
+        return "the request may have been applied"
+    return None
