@@ -2,6 +2,7 @@
 
 # pyright: basic
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,11 @@ def test_every_kind_is_listed_with_its_options(kind: str) -> None:
     found = launch.options(job)
 
     assert [each.name for each in found] == [*job.config.__struct_encode_fields__]
-    assert any(each.help for each in found)
+    assert [each.name for each in found if not each.help.endswith(".")] == []
+    shown = {word for each in found for word in re.split(r" \| ", each.type)}
+    assert shown <= {
+        *("bool", "float", "int", "list", "mapping", "str", "time"),
+        *("append", "update", "iceberg", "delta", "parquet"),
+    }
     with pytest.raises(errors.InvalidOption, match="has no option nothing"):
         launch.configured(job, {"nothing": "1"}, dsn=None)

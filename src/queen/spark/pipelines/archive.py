@@ -48,10 +48,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The queue to archive, and the lake."""
 
     dsn: str
+    """URL of the database. Default: DATABASE_URL."""
     queue: str
+    """Queue to archive."""
     location: str
     """A directory, or a URI such as s3://bucket/orders. It becomes the table's location."""
     format: Literal["iceberg", "delta", "parquet"] = "iceberg"
+    """Format of the lake."""
     name: str = ""
     """Name of the archive. Default: the name of the queue."""
     tasks: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None

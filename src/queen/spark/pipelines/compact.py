@@ -35,6 +35,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The archive to compact, and limits."""
 
     dsn: str
+    """URL of the database. Default: DATABASE_URL."""
     name: str
     """Name of the archive."""
     target_bytes: Annotated[int, msgspec.Meta(ge=1)] = 256 * 2**20

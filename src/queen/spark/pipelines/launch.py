@@ -12,10 +12,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from datetime import datetime
 from difflib import get_close_matches
 from importlib import import_module, resources
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from py4j.protocol import Py4JError
@@ -40,6 +42,15 @@ _SOURCES: Final = ("queues", "queue", "from_queue")
 """Names of configuration fields that contain the queues to read."""
 _TARGETS: Final = ("to_queue", "target", "table", "path", "location")
 """Names of configuration fields that contain the destination."""
+_TYPE_NAMES: Final[Mapping[Any, str]] = {
+    bool: "bool",
+    datetime: "time",
+    dict: "mapping",
+    float: "float",
+    int: "int",
+    str: "str",
+    tuple: "list",
+}
 
 
 class Job(NamedTuple):
@@ -200,8 +211,15 @@ def _docstrings(config: type) -> dict[str, str]:
 
 
 def _type_name(type_: Any) -> str:  # noqa: ANN401 - whatever annotates a field
-    is_plain = isinstance(type_, type) and not hasattr(type_, "__args__")
-    return type_.__name__ if is_plain else str(type_).replace("typing.", "")
+    """Name a type for people: int, list, mapping, time, or the allowed values."""
+    of, inner = get_origin(type_), [each for each in get_args(type_) if each is not NoneType]
+    if of is Literal:
+        return " | ".join(inner)
+    if of in (Union, UnionType):
+        return _type_name(inner[0])
+    if of in _TYPE_NAMES:
+        return _TYPE_NAMES[of]
+    return "mapping" if issubclass(type_, msgspec.Struct) else _TYPE_NAMES[type_]
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str:

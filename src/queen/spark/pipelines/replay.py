@@ -40,12 +40,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The messages to replay, and the target queue."""
 
     dsn: str
+    """URL of the database. Default: DATABASE_URL."""
     name: str
     """Name of the replay. An unfinished replay is continued, and a finished one is not repeated."""
     to_queue: str = msgspec.field(name="to")
+    """Queue that receives the messages."""
     location: str | None = None
     """Location of the lake, as in the archive."""
     format: Literal["iceberg", "delta", "parquet"] = "iceberg"
+    """Format of the lake."""
     archive: str | None = None
     """Name of the archive. Default: the name of the queue."""
     from_queue: str | None = msgspec.field(default=None, name="from")
@@ -57,11 +60,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     end_at: datetime | None = None
     """End time, exclusive."""
     partitions: tuple[str, ...] = ()
+    """Names of the partitions to replay. Default: all."""
     rate: Annotated[float, msgspec.Meta(gt=0)] | None = None
     """Messages per second, on average."""
     max_messages: Annotated[int, msgspec.Meta(ge=1)] = 500_000
     """Messages per batch, approximately. A batch is one transaction."""
     tasks: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 8
+    """Number of tasks per batch."""
 
     def __repr__(self) -> str:
         return redacted(self)

@@ -74,6 +74,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The options of a run."""
 
     dsn: str
+    """URL of the database. Default: DATABASE_URL."""
     since: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     """Recompute the history from here on."""
     tasks: Annotated[int, msgspec.Meta(ge=1)] = 8

@@ -60,8 +60,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: Text
     """Name under which its progress is stored."""
     from_queue: Text = msgspec.field(name="from")
+    """Queue to read."""
     to_queue: Text = msgspec.field(name="to")
+    """Queue for the results."""
     window: Shape
+    """One of {tumbling: 1 minute}, {sliding: 1 hour, every: 1 minute}, {session: 30 seconds}."""
     aggregate: dict[str, Text]
     """SQL expressions by the name of the result field."""
     schema: Text | None = None
@@ -71,18 +74,23 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     watermark: Text = "1 minute"
     """How late a message may arrive and still count. Later messages are dropped and counted."""
     by: tuple[Text, ...] = ()
+    """Fields to group by."""
     where: Text | None = None
+    """A SQL expression. Messages for which it is not true are ignored."""
     mode: Literal["append", "update"] = "append"
     """``append`` writes each result once, when it is final. ``update`` writes every change."""
     partition: Text | None = None
     """Field with the partition of a result. Default: the first of ``by``."""
     checkpoint: Text
+    """Directory or URI for the state of the stream."""
     dsn: Text | None = None
+    """URL of the database. Default: DATABASE_URL."""
     every: Text = "10 seconds"
     """Time between batches."""
     once: bool = False
     """End when all existing messages are read."""
     max_messages_per_trigger: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Messages per batch, approximately. Default: 1000000."""
 
     def __repr__(self) -> str:
         return redacted(self)
