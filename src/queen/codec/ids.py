@@ -9,6 +9,8 @@ from uuid import UUID
 
 from queen import errors
 
+SHARD: Final = 0
+"""The number of the database. All queues are in one; ids have room for the number of another."""
 SHARD_BITS: Final = 10
 PARTITION_BITS: Final = 48
 OFFSET_BITS: Final = 54

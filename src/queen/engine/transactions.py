@@ -213,11 +213,11 @@ class Transactions:
             )
             if not named <= ours:
                 raise errors.CrossShard(
-                    f"message {each.id or each.transaction_id!r} belongs to another shard",
+                    f"message {each.id or each.transaction_id!r} belongs to another database",
                     failed=("ack", index),
                 )
         if any(not shards_of(lease_id=each) <= ours for each in required_leases):
-            raise errors.CrossShard("a required lease belongs to another shard")
+            raise errors.CrossShard("a required lease belongs to another database")
 
     def _judge(self, problems: Sequence[rows.Record]) -> None:
         for row in problems:

@@ -27,7 +27,7 @@ _SOURCE: Final = (
     *("failOnDataLoss", "trailingBatch", "tasks"),
 )
 OPTIONS: Final = (
-    *(Option(name, "both") for name in ("dsn", "queue", "shard")),
+    *(Option(name, "both") for name in ("dsn", "queue")),
     *(Option(name, "source") for name in _SOURCE),
     Option("txnAppId", "both"),
     Option("txnVersion", "sink"),
@@ -58,7 +58,6 @@ class SourceOptions(NamedTuple):
     max_bytes: int | None
     fail_on_data_loss: bool
     tasks: int | None
-    shard: int
     txn_app_id: str | None
     has_trailing_batch: bool
     """An empty batch follows the last message of a named stream, so that windows close."""
@@ -74,7 +73,6 @@ class SinkOptions(NamedTuple):
 
     dsn: str
     queue: str
-    shard: int
     txn_app_id: str | None
     txn_version: int | None
 
@@ -106,7 +104,6 @@ def source_options(given: Mapping[str, str], environment: Mapping[str, str]) -> 
         max_bytes=read.number("maxBytesPerTrigger"),
         fail_on_data_loss=read.truth("failOnDataLoss", default=True),
         tasks=read.number("tasks"),
-        shard=read.number("shard", least=0) or 0,
         txn_app_id=read.text("txnAppId"),
         has_trailing_batch=_has_trailing_batch(read),
     )
@@ -125,7 +122,6 @@ def sink_options(
     return SinkOptions(
         dsn=_dsn(read, environment),
         queue=read.needed("queue"),
-        shard=read.number("shard", least=0) or 0,
         txn_app_id=app_id,
         txn_version=version,
     )

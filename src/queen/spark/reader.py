@@ -334,7 +334,6 @@ def _bounded(connection: Connection, options: SourceOptions, queue: dict[str, An
         end_at=options.ending_at,
         start_offsets=_by_id(options.starting_offset, ids),
         end_offsets=_by_id(options.ending_offset, ids),
-        shard=options.shard,
     )
 
 

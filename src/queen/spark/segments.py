@@ -16,7 +16,7 @@ from queen import errors
 from queen.codec.encryption.keyring import keyring_of_environment
 from queen.codec.encryption.keys import MARK, DataKey, Wrapped
 from queen.codec.encryption.sealing import key_ids_of, open_segment
-from queen.codec.ids import message_id
+from queen.codec.ids import SHARD, message_id
 from queen.codec.segment import Segment
 from queen.spark.database import bound, call, connect, conninfo
 
@@ -62,7 +62,6 @@ class SegmentRange(NamedTuple):
     start_offsets: Mapping[int, int] | int | None = None
     """By partition id, or for all partitions."""
     end_offsets: Mapping[int, int] | int | None = None
-    shard: int = 0
     is_sealed: bool = True
     """Whether payloads may be encrypted."""
 
@@ -182,7 +181,7 @@ class _Expander:
         keys = {each: self._keys[each] for each in ids}
         if any(key.queue_id != self._range.queue_id for key in keys.values()):
             raise errors.EncryptionUnavailable("a payload was encrypted for another queue")
-        return open_segment(keys, self._range.shard, row["partition_id"], segment)
+        return open_segment(keys, SHARD, row["partition_id"], segment)
 
     def _load(self, ids: Iterable[int]) -> None:
         missing = [each for each in ids if each not in self._keys]
@@ -252,7 +251,7 @@ class _Messages:
             ids, bases = (
                 _numbers(self._segments.column(name)) for name in ("partition_id", "base_offset")
             )
-            self._ids = _ids(self._range.shard, ids, bases, self._counts, self._offsets())
+            self._ids = _ids(ids, bases, self._counts, self._offsets())
         return self._ids
 
     def transaction_id(self) -> pa.Array:
@@ -322,7 +321,6 @@ def _joined(ends: pa.Array) -> np.ndarray:
 
 
 def _ids(
-    shard: int,
     partition_ids: np.ndarray,
     bases: np.ndarray,
     counts: np.ndarray,
@@ -331,7 +329,7 @@ def _ids(
     """Vectorized `queen.codec.ids.message_id`: in a segment, ids differ only in their last part."""
     count = len(offsets)
     heads = b"".join(
-        message_id(shard, partition_id, base)[:_HEAD].encode()
+        message_id(SHARD, partition_id, base)[:_HEAD].encode()
         for partition_id, base in zip(partition_ids.tolist(), bases.tolist(), strict=True)
     )
     texts = np.empty((count, 36), np.uint8)

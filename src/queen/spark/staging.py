@@ -18,6 +18,7 @@ from queen.codec.encryption.keyring import keyring_of_environment
 from queen.codec.encryption.keys import DataKey, Keyring, Wrapped
 from queen.codec.encryption.sealing import seal_segment
 from queen.codec.extras import Extra
+from queen.codec.ids import SHARD
 from queen.codec.names import check_name
 from queen.codec.schemas import PayloadSchema
 from queen.codec.segment import Segment, encode_extras
@@ -56,12 +57,11 @@ class Staging:
     """Stages the rows of one attempt of one task."""
 
     def __init__(
-        self, connection: Connection, queue: dict[str, Any], name: str, shard: int, write_id: UUID
+        self, connection: Connection, queue: dict[str, Any], name: str, write_id: UUID
     ) -> None:
         self._connection = connection
         self._queue = queue
         self._name = name
-        self._shard = shard
         self._write_id = write_id
         self._now = call(connection, "published", None, None)[0]["now"]
         self._ids: dict[str, int] = {}
@@ -136,7 +136,7 @@ class Staging:
             xid=0, count=piece.count, body=bytes(piece.body), ends=piece.ends, extras=None
         )
         payloads = plain.payloads(0, piece.count)
-        return seal_segment(key, self._shard, partition_id, payloads, piece.ends, piece.extras)
+        return seal_segment(key, SHARD, partition_id, payloads, piece.ends, piece.extras)
 
 
 def check_columns(schema: Any) -> None:  # noqa: ANN401 - a StructType, or an Arrow schema

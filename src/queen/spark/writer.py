@@ -103,7 +103,7 @@ def _stage(
     write_id = uuid4()
     with connect(options.dsn) as connection:
         queue = find_queue(connection, options.queue)
-        staging = Staging(connection, queue, options.queue, options.shard, write_id)
+        staging = Staging(connection, queue, options.queue, write_id)
         if not _is_published(connection, queue["id"], app_id, version):
             try:
                 _add_all(staging, batches)
