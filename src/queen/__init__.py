@@ -86,7 +86,7 @@ def _refuse_a_mixture() -> None:
     if any(name.startswith("queen_mq-") and name.endswith(".dist-info") for name in beside):
         raise ImportError(
             "both queenmq and queen-mq are installed, and both contain the package `queen`: "
-            "pip uninstall queen-mq, then pip install --force-reinstall queenmq"
+            "pip uninstall queen-mq, then install queenmq again with --force-reinstall"
         )
 
 

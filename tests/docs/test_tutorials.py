@@ -1,0 +1,88 @@
+"""Tutorials work from the top: every command runs, and prints the output that the page shows."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.tutorial import Tutorial, is_like
+
+DOCS = Path(__file__).parents[2] / "docs"
+LEFT_OUT = {
+    "pip ": "it needs a package index, and this environment has the packages",
+    "cd ": "it leads to the reader's checkout",
+}
+"""Commands that don't run here, by their beginning, and why."""
+SKIPPED = {
+    "install": {
+        *("cd queen", "pip install '.[server]'", "pip wheel . --no-deps --wheel-dir dist"),
+        "pip install 'dist/queenmq-0.1.0-py3-none-any.whl[server]'",
+        *("pip install 'queenmq[jobs]'", "pip uninstall --yes queenmq"),
+        *("pip uninstall --yes queen-mq", "pip install --force-reinstall --no-deps ."),
+    },
+    "jobs": set[str](),
+    "messages": set[str](),
+    "python": set[str](),
+}
+"""Pages, and the commands on them that don't run here."""
+
+
+@pytest.mark.parametrize("name", SKIPPED)
+def test_a_page_works_from_the_top(name: str, tmp_path: Path) -> None:
+    tutorial = Tutorial(DOCS / "start" / f"{name}.md", tmp_path, LEFT_OUT)
+    tutorial.follow()
+    assert set(tutorial.skipped) == SKIPPED[name]
+
+
+@pytest.mark.nightly  # It starts Spark three times.
+@pytest.mark.timeout(300)
+def test_the_spark_tutorial_works(tmp_path: Path) -> None:
+    tutorial = Tutorial(DOCS / "spark" / "tutorial.md", tmp_path, LEFT_OUT)
+    tutorial.follow()
+    assert tutorial.skipped == ["pip install 'queenmq[spark]' duckdb matplotlib"]
+    assert (tmp_path / "revenue.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_page_for_beginners_is_followed() -> None:
+    with_own_tests = {"index", "sql"}
+    pages = {path.stem for path in (DOCS / "start").glob("*.md")}
+    assert pages - with_own_tests == set(SKIPPED)
+
+
+@pytest.mark.parametrize(
+    ("steps", "complaint"),
+    [
+        ("```sh\necho one\n```\n```text\ntwo\n```\n", "the output is\none"),
+        ("```sh\necho one; echo two\n```\n```text\none\n```\n", "the output is\none\ntwo"),
+        ('```sh\necho \'{"a": 1}\'\n```\n```json\n{"a": 2}\n```\n', 'the output is\n{"a": 1}'),
+        ("```sh\nfalse\n```\n", "page.md:1: false\nfailed"),
+        ("```sh\nfalse\ntrue\n```\n", "failed"),
+        ("```text\none\n```\n", "no command is before this output"),
+        ("```python\nprint(1)\n```\n", "a reader cannot follow a python block"),
+        ("```sh\necho 'a…b'\n```\n", "no running command has printed"),
+    ],
+)
+def test_a_page_that_is_wrong_fails(steps: str, complaint: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(steps, "utf-8")
+    with pytest.raises(AssertionError) as error:
+        Tutorial(page, tmp_path, {}).follow()
+    assert complaint in str(error.value)
+
+
+def test_a_correct_page_passes(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        '```python title="one.py"\nprint("one 1")\n```\n'
+        "```sh\npython one.py\nexport NAME=two\n```\n```text\none …\n```\n"
+        '```sh\necho start; seq 9; echo "$NAME"\n```\n```text\nstart\n…\ntwo\n```\n'
+        '```sh\necho \'{"a": 1, "b": [2], "c": 3}\'\n```\n```json\n{"b": ["…"], "…": "…"}\n```\n',
+        "utf-8",
+    )
+    Tutorial(page, tmp_path, {}).follow()
+
+
+def test_json_is_compared_by_its_content() -> None:
+    assert is_like({"a": "…", "b": [1]}, {"b": [1], "a": {"c": 2}})
+    assert not is_like({"a": 1}, {"a": 1, "b": 2})
+    assert not is_like({"a": 1, "…": "…"}, {"a": 2, "b": 2})
+    assert not is_like([1, "…"], [1])
