@@ -32,9 +32,9 @@ from queen.client.transport.base import Transport
 from queen.wire import access as _access
 from queen.wire import analytics as _analytics
 from queen.wire import resources as _resources
-from queen.wire.messages import Acknowledged, AckResult, AdvanceOperation, Pushed, PushItem
-from queen.wire.messages import TransactionResponse
+from queen.wire.messages import Acknowledged, AckResult, Pushed, PushItem
 from queen.wire.options import Configured
+from queen.wire.transactions import AdvanceOperation, TransactionResponse
 from typing_extensions import TypeVar
 
 T = TypeVar("T", default=Any)

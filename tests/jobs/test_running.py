@@ -11,7 +11,7 @@ import pytest
 
 from queen import Queen, errors
 from queen.jobs import Job, QueueManager, Rate, Worker
-from queen.wire.jobs import RunningJobs
+from queen.wire.job_queues import RunningJobs
 from tests.jobs import processors
 from tests.jobs.waiting import until
 from tests.support.server import Server

@@ -12,15 +12,9 @@ from queen.client.config import Config
 from queen.client.durations import Duration
 from queen.client.transport.base import Transport
 from queen.wire import access as _access, analytics as _analytics, resources as _resources
-from queen.wire.messages import (
-    Acknowledged,
-    AckResult,
-    AdvanceOperation,
-    Pushed,
-    PushItem,
-    TransactionResponse,
-)
+from queen.wire.messages import Acknowledged, AckResult, Pushed, PushItem
 from queen.wire.options import Configured
+from queen.wire.transactions import AdvanceOperation, TransactionResponse
 
 T = TypeVar("T", default=Any)
 H = TypeVar("H", bound=Callable[..., Any])

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from queen.wire.messages import AckOperation, AdvanceOperation, PushItem, PushOperation
+from queen.wire.messages import PushItem
+from queen.wire.transactions import AckOperation, AdvanceOperation, PushOperation
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Counter, Histogram

@@ -13,10 +13,10 @@ from queen.client.message_reference import Settleable, message_of
 from queen.client.queue import Queue
 from queen.client.session import Session
 from queen.client.transport.base import Reply, decoded
-from queen.wire.messages import (
+from queen.wire.messages import PushItem
+from queen.wire.transactions import (
     AckOperation,
     AdvanceOperation,
-    PushItem,
     PushOperation,
     TransactionRequest,
     TransactionResponse,

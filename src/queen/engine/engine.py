@@ -37,14 +37,8 @@ from queen.meters import Snapshot
 from queen.settings import Settings
 from queen.store.connection.options import Connecting
 from queen.store.store import Store
-from queen.wire.messages import (
-    Acknowledged,
-    Acknowledgment,
-    AdvanceOperation,
-    Extended,
-    PopRequest,
-    PushItem,
-)
+from queen.wire.messages import Acknowledged, Acknowledgment, Extended, PopRequest, PushItem
+from queen.wire.transactions import AdvanceOperation
 
 
 class Engine:

@@ -18,7 +18,8 @@ from queen.engine.settle.acknowledgments import Acknowledger
 from queen.engine.sources import step_messages
 from queen.engine.sources.workflows import Workflows
 from queen.store import messages as rows
-from queen.wire.messages import Acknowledgment, AdvanceOperation, Pushed, PushItem
+from queen.wire.messages import Acknowledgment, Pushed, PushItem
+from queen.wire.transactions import AdvanceOperation
 
 _SETTLED: Final = ("acked", "nacked", "buried", "dropped")
 """Kinds of rows about a settled message."""

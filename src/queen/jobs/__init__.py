@@ -12,7 +12,8 @@ from queen.jobs.worker.stats import WorkerStats
 from queen.jobs.worker.worker import Worker
 from queen.jobs.workflows.definition import Step, Workflow, execute_workflow
 from queen.jobs.workflows.handle import WorkflowHandle
-from queen.wire.jobs import JobInfo, Link, QueueMetrics, WorkerInfo
+from queen.wire.job_queues import QueueMetrics, WorkerInfo
+from queen.wire.jobs import JobInfo, Link
 
 __all__ = [
     "Backoff",

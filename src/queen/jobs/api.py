@@ -6,14 +6,10 @@ from typing import Any
 import msgspec
 
 from queen.client.admin.base import API, Calls, name_of
-from queen.wire.jobs import (
+from queen.wire.job_queues import (
     AllMetrics,
     CleanRequest,
     HeldJob,
-    JobChanged,
-    JobInfo,
-    JobRequest,
-    Jobs,
     QueueMetrics,
     RenewRequest,
     RenewResponse,
@@ -21,6 +17,7 @@ from queen.wire.jobs import (
     WorkerReport,
     Workers,
 )
+from queen.wire.jobs import JobChanged, JobInfo, JobRequest, Jobs
 from queen.wire.resources import Operation, OperationStarted
 
 

@@ -14,7 +14,8 @@ from queen.jobs.worker.worker import Worker
 from queen.jobs.workflows.api import WorkflowCalls
 from queen.jobs.workflows.definition import Workflow, execute_workflow
 from queen.jobs.workflows.handle import WorkflowHandle
-from queen.wire.jobs import CleanRequest, JobInfo, QueueMetrics, WorkerInfo
+from queen.wire.job_queues import CleanRequest, QueueMetrics, WorkerInfo
+from queen.wire.jobs import JobInfo
 from queen.wire.workflow_plan import plan_of
 from queen.wire.workflows import WorkflowInfo
 

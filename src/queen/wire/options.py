@@ -12,8 +12,11 @@ class RateLimit(Request, frozen=True, kw_only=True):
     """The largest number of messages in any period, per group."""
 
     max: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    """Largest number of messages in any period of `durationMillis`."""
     duration_millis: Annotated[int, Meta(ge=16, le=2**31 - 1)]
+    """Length of the period in milliseconds, at least 16."""
     per: Literal["queue", "partition"] = "queue"
+    """Whether the limit applies to the whole `queue` (default) or to each `partition`."""
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> "RateLimit | None":
@@ -27,37 +30,68 @@ class QueueOptions(Request, frozen=True, kw_only=True, omit_defaults=True):
     """Options of a queue. An absent option keeps its value, ``null`` resets it."""
 
     lease_time: Annotated[float, Meta(gt=0, le=43_200)] | UnsetType | None = UNSET
+    """Lease time of a delivery in seconds. Default: 300."""
     retry_limit: Annotated[int, Meta(ge=0, le=1000)] | UnsetType | None = UNSET
+    """Retries after the first attempt. Default: 3."""
     retry_delay: Annotated[int, Meta(ge=0, le=2**31 - 1)] | UnsetType | None = UNSET
+    """Delay before the first retry in milliseconds. Default: 1000."""
     max_retry_delay: Annotated[int, Meta(ge=0, le=2**31 - 1)] | UnsetType | None = UNSET
+    """Longest delay before a retry in milliseconds. Default: 300000."""
     retry_backoff: Annotated[float, Meta(ge=1, le=100)] | UnsetType | None = UNSET
+    """Factor by which the delay grows with each attempt. Default: 2."""
     priority: Annotated[int, Meta(ge=-1000, le=1000)] | UnsetType | None = UNSET
+    """Order of queues in a pop across a namespace or task, higher first. With `partition` in the
+    request, the priority of that partition. Default: 0."""
     delayed_processing: Annotated[float, Meta(ge=0, le=31_536_000)] | UnsetType | None = UNSET
+    """Seconds between the push of a message and its delivery. Default: 0."""
     window_buffer: Annotated[float, Meta(ge=0, le=31_536_000)] | UnsetType | None = UNSET
+    """Seconds between the first undelivered message of a partition and its delivery. Default: 0."""
     dlq_after_max_retries: bool | UnsetType | None = UNSET
+    """Keep messages with exhausted retries as dead letters; false drops them. Default: true."""
     dead_letter_queue: bool | UnsetType | None = UNSET
-    """Alias of dlqAfterMaxRetries."""
+    """Alias of `dlqAfterMaxRetries`."""
     max_size: Annotated[int, Meta(ge=0, le=2**62)] | UnsetType | None = UNSET
+    """Reject pushes while the slowest group has this many unacknowledged messages. Default: 0, no
+    limit."""
     ttl: Annotated[float, Meta(ge=0, le=315_360_000)] | UnsetType | None = UNSET
+    """Age in seconds at which messages expire, counted from when they are available. Default: 0,
+    never."""
     dedup_window_seconds: Annotated[float, Meta(ge=0, le=2_678_400)] | UnsetType | None = UNSET
+    """Seconds for which a `transactionId` is remembered. Default: 86400; 0 turns deduplication
+    off."""
     ordered: bool | UnsetType | None = UNSET
+    """Deliver each partition in order, under one lease per group. False allows many leases per
+    partition. Default: true."""
     rate_limit: RateLimit | UnsetType | None = UNSET
+    """Largest number of messages per period, for each group. Default: null, no limit."""
     concurrency_limit: Annotated[int, Meta(ge=0, le=2**31 - 1)] | UnsetType | None = UNSET
+    """Largest number of leased deliveries per group. Default: 0, no limit."""
     retention_enabled: bool | UnsetType | None = UNSET
+    """Turn on `retentionSeconds` and `completedRetentionSeconds`. Default: false."""
     retention_seconds: Annotated[float, Meta(ge=0, le=3_153_600_000)] | UnsetType | None = UNSET
+    """Age in seconds at which messages are deleted, acknowledged or not. Default: 0, never."""
     completed_retention_seconds: (
         Annotated[float, Meta(ge=0, le=3_153_600_000)] | UnsetType | None
     ) = UNSET
+    """Age in seconds at which messages are deleted if every group has acknowledged them. Default:
+    0, never."""
     partition_retention_seconds: (
         Annotated[float, Meta(ge=0, le=3_153_600_000)] | UnsetType | None
     ) = UNSET
+    """Seconds without a push after which an empty partition is deleted. Default: 0, the server's
+    `PARTITION_CLEANUP_DAYS`."""
     max_wait_time_seconds: Annotated[float, Meta(ge=0, le=315_360_000)] | UnsetType | None = UNSET
+    """Seconds after which an undelivered message is dead-lettered as `evicted`. Default: 0,
+    never."""
     paused: bool | UnsetType | None = UNSET
+    """Stop deliveries; pushes continue. Default: false."""
     max_payload_bytes: Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType | None = UNSET
+    """Largest payload in bytes. Default: null, the limit of the server."""
     schema: dict[str, Any] | bool | UnsetType | None = UNSET
-    """JSON Schema 2020-12 for every payload. It cannot refer to other documents."""
+    """JSON Schema 2020-12 that every payload must match. It cannot refer to other documents.
+    Default: null."""
     encryption_enabled: bool | UnsetType | None = UNSET
-    """Payloads and headers are stored encrypted."""
+    """Store payloads and headers encrypted, from the next push on. Default: false."""
 
     def columns(self) -> dict[str, Any]:
         """Return the changed columns; None for the default."""
@@ -110,20 +144,31 @@ class ConfigureRequest(Request, frozen=True, kw_only=True):
     """Create a queue or change its options."""
 
     queue: str
+    """Name of the queue, 1 to 255 bytes."""
     namespace: str | None = None
+    """Namespace of the queue. Default: unchanged, or empty for a new queue."""
     task: str | None = None
+    """Task of the queue. Default: unchanged, or empty for a new queue."""
     partition: str | None = None
-    """The partition to configure; only ``priority`` can be set then."""
+    """Name of a partition to configure instead of the queue. It only has the option `priority`."""
     options: QueueOptions = QueueOptions()
+    """Options to set. Default: none."""
     mode: Literal["merge", "replace"] = "merge"
+    """`merge` (default) keeps absent options unchanged, `replace` resets them to their defaults."""
 
 
 class Configured(Wire, frozen=True, kw_only=True):
     """A queue with all its options."""
 
     configured: bool
+    """Always true."""
     queue: str
+    """Name of the queue."""
     namespace: str
+    """Namespace of the queue; empty if it has none."""
     task: str
+    """Task of the queue; empty if it has none."""
     options: QueueOptions
+    """All options of the queue, as they are in force."""
     version: int
+    """Version of the configuration, which rises with each change. Send it as `If-Match`."""

@@ -9,25 +9,36 @@ class Detail(Wire, frozen=True, kw_only=True):
     """One error in a request, with a JSON pointer."""
 
     pointer: str
+    """JSON pointer to the invalid field or parameter, for example `/items/3/queue`."""
     detail: str
+    """Explanation of the error."""
 
 
 class Problem(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """An error. ``applied``: false if the request was not applied, null if that is unknown."""
 
     type: str
+    """URN of the error code, for example `urn:queen:lease_lost`."""
     title: str
+    """Error code in words, for example `Lease lost`."""
     status: int
+    """HTTP status of the response."""
     code: str
+    """Error code, for example `lease_lost`. Handle errors by this field."""
     detail: str
+    """Explanation of the error, for people."""
     error: str
-    """A copy of ``detail``, for clients of the original Queen."""
+    """Copy of `detail`, for clients of the original Queen."""
     applied: bool | None
+    """False if the request had no effect, so you can repeat it. Null if its outcome is unknown."""
     request_id: str | None = None
+    """Id of the request, as in the server's log."""
     errors: list[Detail] | msgspec.UnsetType = msgspec.UNSET
+    """Invalid fields of the request, if it is malformed; otherwise omitted."""
     settled: bool | msgspec.UnsetType = msgspec.UNSET
-    """The group has already acknowledged the message of the lost lease."""
+    """True if the group has already acknowledged the message of a lost lease; otherwise omitted."""
     failed_index: int | msgspec.UnsetType = msgspec.UNSET
-    """The index of the rejected operation in a transaction."""
+    """Index of the rejected operation in a transaction; omitted if no single operation is the
+    cause."""
     messages: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
-    """The results of a push that stored no message."""
+    """Results of the items of a push, if all of them were rejected; otherwise omitted."""

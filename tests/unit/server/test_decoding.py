@@ -13,9 +13,11 @@ from queen.server.decoding.bodies import Bodies
 from queen.server.decoding.decoder import decode
 from queen.server.routes.table import ROUTES
 from queen.wire.access import TokenRequest
-from queen.wire.jobs import AddJobs, RenewRequest
-from queen.wire.messages import AckRequest, PushRequest, TransactionRequest
+from queen.wire.job_queues import RenewRequest
+from queen.wire.jobs import AddJobs
+from queen.wire.messages import AckRequest, PushRequest
 from queen.wire.options import ConfigureRequest
+from queen.wire.transactions import TransactionRequest
 from queen.wire.workflows import WorkflowRequest
 
 COMMON = Bodies(100)

@@ -8,7 +8,7 @@ import msgspec
 
 from queen import Queen, errors
 from queen.jobs import Step, Workflow, execute_workflow
-from queen.wire.messages import AdvanceOperation
+from queen.wire.transactions import AdvanceOperation
 
 QUEUE: Final = "demo.trips"
 _WAIT_MILLIS: Final = 5_000

@@ -12,7 +12,8 @@ from queen import errors
 from queen.engine.sources.outbox import LEAD_SECONDS, OutboxTask, item_of
 from queen.store.connection.database import Record
 from queen.store.relay import Relay
-from queen.wire.messages import PushItem, PushOperation, TransactionRequest
+from queen.wire.messages import PushItem
+from queen.wire.transactions import PushOperation, TransactionRequest
 
 if TYPE_CHECKING:
     from queen import Queen

@@ -15,7 +15,7 @@ from queen.engine.settle.outcome_waiters import WorkflowWaiters
 from queen.engine.settle.results import Results
 from queen.store.connection.database import Record
 from queen.store.messages import Advance
-from queen.wire.messages import AdvanceOperation
+from queen.wire.transactions import AdvanceOperation
 from queen.wire.workflow_plan import Plan
 
 _MOST_ERROR: Final = 10_000

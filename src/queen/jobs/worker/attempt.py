@@ -21,7 +21,8 @@ from queen.jobs.worker.leases import LeasedJob, LeaseKeeper
 from queen.jobs.worker.settle import AckBatcher, is_fault_of_job
 from queen.jobs.worker.stats import UNKNOWN, WorkerCounters, WorkerStats
 from queen.wire.jobs import Envelope, Parent
-from queen.wire.messages import Acknowledgment, AdvanceOperation, PushItem, PushOperation
+from queen.wire.messages import Acknowledgment, PushItem
+from queen.wire.transactions import AdvanceOperation, PushOperation
 from queen.wire.workflows import WorkflowPlace
 
 _LOG: Final = logging.getLogger("queen.jobs")

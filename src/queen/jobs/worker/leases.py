@@ -13,7 +13,8 @@ from queen.client.message import Message
 from queen.jobs.api import JobCalls
 from queen.jobs.job import ENVELOPES, Job
 from queen.jobs.worker.stats import JobCounters, WorkerCounters
-from queen.wire.jobs import Envelope, HeldJob, WorkerReport
+from queen.wire.job_queues import HeldJob, WorkerReport
+from queen.wire.jobs import Envelope
 from queen.wire.messages import MessageRun
 
 _LOG: Final = logging.getLogger("queen.jobs")

@@ -16,12 +16,10 @@ from queen.client.consume.settle import decode_brief
 from queen.client.session import Session
 from queen.client.transport.base import decoded, may_succeed_later
 from queen.jobs.worker.leases import LeasedJob, LeaseKeeper
-from queen.wire.messages import (
-    Acknowledgment,
+from queen.wire.messages import Acknowledgment, AckRequest, Completed
+from queen.wire.transactions import (
     AckOperation,
-    AckRequest,
     AdvanceOperation,
-    Completed,
     PushOperation,
     TransactionRequest,
 )

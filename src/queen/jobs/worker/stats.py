@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import msgspec
 
-from queen.wire.jobs import JobFigures, WorkerReport
+from queen.wire.job_queues import JobFigures, WorkerReport
 
 UNKNOWN: Final = "__other__"
 """The name of jobs that are not counted separately."""

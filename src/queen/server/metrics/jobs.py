@@ -7,7 +7,7 @@ from queen import telemetry
 from queen.bounded import BoundedDict
 from queen.meters import Heard, Histogram, Snapshot
 from queen.telemetry import OTHER
-from queen.wire.jobs import WorkerReport
+from queen.wire.job_queues import WorkerReport
 
 _FORGET_SECONDS: Final = 15.0
 """A worker without a report for this time has ended: it sends one every five seconds."""

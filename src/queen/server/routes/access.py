@@ -32,20 +32,32 @@ class TokenQuery(Request, frozen=True, kw_only=True):
     """``revoked``: include revoked and expired keys."""
 
     limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Largest number of keys on the page, by default at most 1,000; higher values are lowered.
+    Default: 100."""
     cursor: str = ""
+    """The `nextCursor` of the previous page. Default: the start of the list."""
     revoked: bool = False
+    """Whether to include revoked and expired keys. Default: false."""
 
 
 class AuditQuery(Request, frozen=True, kw_only=True):
     """Filters by caller, action, queue and time."""
 
     actor: str | None = None
+    """Only calls of this caller, for example `key:billing`."""
     action: str | None = None
+    """Only calls of this method and route, for example `POST /api/v1/configure`."""
     queue: str | None = None
+    """Only calls that concern this queue."""
     from_: datetime | None = msgspec.field(default=None, name="from")
+    """Only calls at this time or later, with a time zone."""
     to: datetime | None = None
+    """Only calls before this time, with a time zone."""
     limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Largest number of records on the page, by default at most 1,000; higher values are lowered.
+    Default: 100."""
     cursor: str | None = None
+    """The `nextCursor` of the previous page. Default: the start of the list."""
 
 
 ROUTES, route = new_routes()

@@ -15,28 +15,36 @@ class ReadyQuery(Wire, frozen=True, kw_only=True):
     """``verbose`` names the failed check. Other parameters of load balancers are ignored."""
 
     verbose: str | None = None
+    """If present, with any value, the response lists the checks. Needs the permission `browse`."""
 
 
 class Ready(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """Whether this process is ready for traffic."""
 
     status: Literal["ready", "unready"]
+    """Whether the process is ready for traffic."""
     checks: dict[str, str] | None = None
+    """Result of each check, `ok` or the reason of its failure; only with `verbose`."""
 
 
 class Alive(Wire, frozen=True, kw_only=True):
     """The process runs."""
 
     status: Literal["alive"] = "alive"
+    """Always `alive`."""
 
 
 class Health(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """The health of the process. Unauthenticated callers get only the status."""
 
     status: Literal["healthy", "unhealthy"]
+    """Whether the process can use the database."""
     database: Literal["connected", "disconnected"] | None = None
+    """Whether the database is available; only for callers with the permission `browse`."""
     version: str | None = None
+    """Version of Queen; only for callers with the permission `browse`."""
     uptime_seconds: float | None = None
+    """Seconds since the start of the process; only for callers with the permission `browse`."""
 
 
 ROUTES, route = new_routes()

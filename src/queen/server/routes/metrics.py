@@ -22,33 +22,42 @@ class MessageFigures(Wire, frozen=True, kw_only=True):
     """Messages pushed through this host since its start, and the current rate."""
 
     total: int
-    """Only of queues that the caller may see."""
+    """Messages pushed since the start of the host's processes, in queues that the caller may
+    see."""
     rate: float | None
-    """Null for callers with scopes, because it covers all queues."""
+    """Pushed messages per second, over the last minute by default; null for callers with scopes,
+    because it covers all queues."""
 
 
 class DatabaseFigures(Wire, frozen=True, kw_only=True):
     """The database connections of this host's processes."""
 
     pool_size: int
+    """Number of database connections."""
     idle_connections: int
+    """Number of unused database connections."""
     waiting_requests: int
+    """Number of requests that wait for a database connection."""
 
 
 class Metrics(Wire, frozen=True, kw_only=True):
     """What `Accept: application/json` gets."""
 
     messages: MessageFigures
+    """Pushed messages."""
     database: DatabaseFigures | None
-    """Null for callers with scopes."""
+    """Database connections; null for callers with scopes."""
 
 
 class ObjectsQuery(Request, frozen=True, kw_only=True):
     """A filter for queues; all by default."""
 
     namespace: Text | None = None
+    """Only queues of this namespace."""
     task: Text | None = None
+    """Only queues of this task."""
     queue: Text | None = None
+    """Only this queue."""
 
 
 ROUTES, route = new_routes()

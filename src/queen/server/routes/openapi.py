@@ -13,9 +13,13 @@ class Document(msgspec.Struct, frozen=True):
     """An OpenAPI 3.1 document."""
 
     openapi: str
+    """Version of the OpenAPI specification."""
     info: dict[str, Any]
+    """Title, version and license of the API."""
     paths: dict[str, Any]
+    """Operations by path and method."""
     components: dict[str, Any]
+    """Schemas of requests and responses by name."""
 
 
 ROUTES, route = new_routes()

@@ -18,10 +18,15 @@ class RevealQuery(Request, frozen=True, kw_only=True):
     """Whether to show encrypted payloads unmasked. Needs `consume`, and is logged."""
 
     reveal: bool = False
+    """Whether to decrypt payloads of an encrypted queue. Needs the permission `consume`, and is
+    recorded in the audit log. Default: false."""
 
 
 class PageQuery(Request, frozen=True, kw_only=True):
     """A page of a list; ``cursor`` is the ``nextCursor`` of the previous page."""
 
     limit: Annotated[int, Meta(ge=1)] | None = None
+    """Largest number of entries on the page, by default at most 1,000; higher values are lowered.
+    Default: 100."""
     cursor: Text | None = None
+    """The `nextCursor` of the previous page. Default: the start of the list."""

@@ -17,6 +17,7 @@ from queen.server.http.call import Call, new_routes
 from queen.server.http.waiting import seconds_of, wait_for
 from queen.server.routes.jobs.view import STATUS, info, opened
 from queen.server.routes.messaging.push import REFUSED_ITEM, with_trace
+from queen.wire.job_queues import RenewRequest, RenewResponse
 from queen.wire.jobs import (
     LEVELS,
     NORMAL,
@@ -31,8 +32,6 @@ from queen.wire.jobs import (
     JobRequest,
     JobsAdded,
     ProgressRequest,
-    RenewRequest,
-    RenewResponse,
 )
 from queen.wire.messages import PushItem
 

@@ -15,7 +15,7 @@ from queen.server.routes.operations import begin
 from queen.server.routes.views import DETAIL, of_row
 from queen.store.connection.database import Record
 from queen.store.dead_letters import LetterFilter
-from queen.wire.jobs import (
+from queen.wire.job_queues import (
     AllMetrics,
     CleanRequest,
     MetricsQuery,

@@ -9,16 +9,8 @@ from queen.server.http import message_json
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, new_routes
 from queen.server.middleware import tracing
-from queen.wire.messages import (
-    Acknowledged,
-    Acknowledgment,
-    AckOperation,
-    AckRequest,
-    AckResponse,
-    AdvanceOperation,
-    Extended,
-    PushOperation,
-)
+from queen.wire.messages import Acknowledged, Acknowledgment, AckRequest, AckResponse, Extended
+from queen.wire.transactions import AckOperation, AdvanceOperation, PushOperation
 
 REFUSED_ACK: Final = (
     errors.InvalidStatus,

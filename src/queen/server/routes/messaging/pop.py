@@ -34,29 +34,51 @@ class PopQuery(Request, frozen=True, kw_only=True):
     """Options of a pop. Values above the server's limits are lowered to them."""
 
     batch: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Largest number of messages, by default at most 10,000; higher values are lowered.
+    Default: 1."""
     partitions: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Largest number of partitions to take messages from; higher values than the server's 1,000 are
+    lowered. Default: 1, or `batch` for a namespace or task."""
     wait: bool = False
+    """Whether to wait for messages if there are none (long poll). Default: false."""
     timeout: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    """Longest wait in milliseconds, at most 60,000 by default. Default: 30,000."""
     consumer_group: str | None = None
+    """Name of the consumer group. Each group receives every message. Default: queue mode, in which
+    all consumers share the messages."""
     auto_ack: bool = False
+    """Whether the pop also acknowledges the messages, so that each is delivered at most once.
+    Default: false."""
     subscription_mode: Literal["all", "earliest", "new", "latest", "new-only"] | None = None
+    """Start of a new group: `all` stored messages (or `earliest`), or only `new` ones (or `latest`,
+    `new-only`). Default: `all`."""
     subscription_from: str | None = None
+    """Time from which a new group receives messages, with a time zone, or `now`. Excludes
+    `subscriptionMode`."""
     lease_seconds: float | None = None
+    """Lease time of this delivery in seconds, at most 43,200 by default. Default: the queue's
+    `leaseTime`."""
     layout: Literal["messages", "runs"] = "messages"
+    """Form of the response: `messages` (default), or `runs`, in which consecutive messages share
+    their common fields."""
 
 
 class ScopedPopQuery(PopQuery, frozen=True, kw_only=True):
     """A pop from the queues of a namespace, of a task, or both."""
 
     namespace: str | None = None
+    """Namespace of the queues to pop from. Empty: queues without a namespace."""
     task: str | None = None
+    """Task of the queues to pop from. Empty: queues without a task."""
 
 
 class AnyPopQuery(ScopedPopQuery, frozen=True, kw_only=True):
     """A pop whose body names the queue, the partition or the scope."""
 
     queue: str | None = None
+    """Name of the queue to pop from. Excludes `namespace` and `task`."""
     partition: str | None = None
+    """Name of the partition to pop from. Default: any partition of the queue."""
 
 
 async def pop(call: Call) -> Answer:

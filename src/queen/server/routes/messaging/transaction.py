@@ -10,11 +10,11 @@ from queen.server.http.answer import Answer
 from queen.server.http.call import Call, new_routes
 from queen.server.routes.messaging.ack import REFUSED_ACK, require_leases
 from queen.server.routes.messaging.push import REFUSED_ITEM, with_trace
-from queen.wire.messages import (
+from queen.wire.messages import PushItem
+from queen.wire.transactions import (
     AckOperation,
     AdvanceOperation,
     OperationResult,
-    PushItem,
     PushOperation,
     TransactionRequest,
     TransactionResponse,
