@@ -53,6 +53,7 @@ class Queen(Session):
         return Queue(queen=self, name=name, type=type)
 
     def transaction(self) -> Transaction:
+        """Start a transaction of acks and pushes. Its `commit` sends it."""
         return Transaction(queen=self)
 
     # Buffers.

@@ -42,20 +42,27 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Addresses of the servers, timeouts, retries and limits."""
 
     urls: tuple[str, ...] = (DEFAULT_URL,)
+    """URLs of the servers."""
     timeout_millis: Count = 30_000
     """Timeout of one request. A long poll adds its own waiting time."""
     retry_attempts: Count = 3
+    """Number of attempts of a call that is safe to repeat."""
     retry_delay_millis: Millis = 1_000
     """Upper bound of the first wait between two attempts. It grows by ``retry_backoff``."""
     retry_backoff: Annotated[float, msgspec.Meta(ge=1)] = 2.0
     """Factor by which the upper bound of the wait grows."""
     load_balancing_strategy: Strategy = "affinity"
+    """How a call chooses its server."""
     enable_failover: bool = True
+    """If a server fails, a call moves to another one immediately."""
     affinity_hash_ring: Count = 128
+    """Points per server on the hash ring of the strategy ``affinity``."""
     health_retry_after_millis: Millis = 5_000
     """Time for which a failed server is skipped."""
     bearer_token: str | None = None
+    """API key or token."""
     headers: dict[str, str] = {}
+    """Additional HTTP headers."""
     ca_file: str | None = None
     """File with trusted certificate authorities; by default those of the system."""
     client_certificate: str | None = None
@@ -65,6 +72,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     pool_size: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Largest number of connections; 0: no limit. Each long poll occupies one."""
     buffer_max_messages: Count = 100_000
+    """Number of messages in all buffers together."""
     buffer_max_bytes: Count = 64 * 2**20
     """Size of all buffers together. A push that does not fit waits."""
     shutdown_timeout: float = 25.0

@@ -25,7 +25,9 @@ class Connection:
         **options: Any,  # noqa: ANN401 - fields of Config
     ) -> None:
         self.config = Config.of(where, **options)
+        """The options of the client."""
         self.transport: Transport = transport or HttpTransport(self.config)
+        """Sends requests to a server."""
         self._producers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Producers] = (
             weakref.WeakKeyDictionary()
         )

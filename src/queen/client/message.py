@@ -95,6 +95,7 @@ class Message(Mapping[str, Any], Generic[T]):
 
     @property
     def id(self) -> str:
+        """The id of the message, unique in all queues."""
         return _id_of(self._run, self._at)
 
     @property
@@ -104,22 +105,27 @@ class Message(Mapping[str, Any], Generic[T]):
 
     @property
     def transaction_id(self) -> str:
+        """The id that the producer set, or the message's own id."""
         return self._extra.transaction_id or self.id
 
     @property
     def queue(self) -> str:
+        """The name of the queue."""
         return self._run.queue
 
     @property
     def partition(self) -> str:
+        """The name of the partition."""
         return self._run.partition
 
     @property
     def partition_id(self) -> str:
+        """The id of the partition."""
         return self._run.partition_id
 
     @property
     def offset(self) -> int:
+        """The position in the partition. The first message has offset 0."""
         return self._run.offset + self._at
 
     @property
@@ -129,24 +135,29 @@ class Message(Mapping[str, Any], Generic[T]):
 
     @property
     def retry_count(self) -> int:
+        """The number of earlier deliveries that failed or expired."""
         return self._run.attempt - 1
 
     @property
     def priority(self) -> int:
+        """The priority of the message. Higher values are delivered first."""
         return self._run.priority
 
     @property
     def headers(self) -> dict[str, str]:
+        """The headers that the producer set."""
         if self._headers is None:
             self._headers = dict(self._extra.headers or {})
         return self._headers
 
     @property
     def trace_id(self) -> str | None:
+        """The trace id that the producer set, or None."""
         return self._extra.trace_id
 
     @property
     def created_at(self) -> datetime:
+        """The time when the server stored the message."""
         return self._run.created_at
 
     @property
@@ -156,6 +167,7 @@ class Message(Mapping[str, Any], Generic[T]):
 
     @property
     def lease_expires_at(self) -> datetime | None:
+        """The time when the lease expires, as of the pop. None without a lease."""
         return self._run.lease_expires_at
 
     @property
@@ -165,6 +177,7 @@ class Message(Mapping[str, Any], Generic[T]):
 
     @property
     def consumer_group(self) -> str | None:
+        """The group that received the message, or None for the default group."""
         return self._run.consumer_group
 
     def done(self) -> Acknowledgment:

@@ -45,24 +45,36 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """
 
     queen: Session
+    """The client."""
     name: str | None
+    """The name of the queue, or None for all queues of a namespace or task."""
     type: "type[T] | None" = None
+    """The type of payloads, or None for plain JSON."""
     partition_name: str | None = None
+    """The partition, or None."""
     namespace_name: str | None = None
+    """The namespace, or None."""
     task_name: str | None = None
+    """The task, or None."""
     options: Mapping[str, Any] = {}
+    """The options that `create` sends."""
     choice: ConsumeOptions = ConsumeOptions()
+    """The options of pops and consumers."""
     buffering: BufferOptions | None = None
+    """The options of the buffer, or None without one."""
 
     # Name and options.
 
     def namespace(self, name: str) -> Self:
+        """Select all queues of a namespace, or set the namespace for `create`."""
         return msgspec.structs.replace(self, namespace_name=name)
 
     def task(self, name: str) -> Self:
+        """Select all queues of a task, or set the task for `create`."""
         return msgspec.structs.replace(self, task_name=name)
 
     def partition(self, name: str) -> Self:
+        """Select a partition. Messages of one partition are delivered in order."""
         if not name:
             raise errors.InvalidName("a partition needs a name")
         return msgspec.structs.replace(self, partition_name=name)
@@ -154,18 +166,23 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     # Pop and consume.
 
     def group(self, name: str) -> Self:
+        """Set the consumer group. Each group receives every message."""
         return self._choose(group=name)
 
     def batch(self, size: int) -> Self:
+        """Set the largest number of messages per pop. Default: 1."""
         return self._choose(batch=size)
 
     def partitions(self, count: int) -> Self:
+        """Set the largest number of partitions per pop. Default: 1 for a queue."""
         return self._choose(partitions=count)
 
     def wait(self, is_waiting: bool = True) -> Self:
+        """Wait for messages if there are none. Consumers always wait."""
         return self._choose(wait=is_waiting)
 
     def timeout_millis(self, millis: Duration) -> Self:
+        """Set how long a pop waits for messages. Default: 30000."""
         return self._choose(timeout_millis=millis_of(millis, "timeout_millis"))
 
     def auto_ack(self, is_on: bool = True) -> Self:
@@ -173,12 +190,15 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return self._choose(auto_ack=is_on)
 
     def concurrency(self, count: int) -> Self:
+        """Set the number of handlers that a consumer runs at the same time. Default: 1."""
         return self._choose(concurrency=count)
 
     def limit(self, count: int | None) -> Self:
+        """Stop the consumer after this number of messages."""
         return self._choose(limit=count)
 
     def idle_millis(self, millis: Duration | None) -> Self:
+        """Stop the consumer if no message arrives for this time."""
         return self._choose(
             idle_millis=None if millis is None else millis_of(millis, "idle_millis")
         )
@@ -188,6 +208,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return self._choose(lease_seconds=seconds_of(seconds, "seconds"))
 
     def renew_lease(self, is_on: bool = True, interval_millis: Duration | None = None) -> Self:
+        """Extend leases while their handler runs, by default three times per lease time."""
         interval = (
             None if interval_millis is None else millis_of(interval_millis, "interval_millis")
         )
@@ -198,9 +219,11 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return self._choose(is_each=True)
 
     def subscription_mode(self, mode: str) -> Self:
+        """Let a new group start with the oldest message (``all``), or only with ``new`` ones."""
         return self._choose(subscription_mode=mode)
 
     def subscription_from(self, instant: str | datetime) -> Self:
+        """Let a new group start with messages that were pushed at or after this time."""
         text = instant.isoformat() if isinstance(instant, datetime) else instant
         return self._choose(subscription_from=text)
 

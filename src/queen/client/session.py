@@ -32,7 +32,9 @@ class Session(Pusher, Settler):
     ) -> None:
         super().__init__(where, transport=transport, **options)
         self.buffers = Buffers(self)
+        """The buffers of `Queue.buffer`."""
         self.consumers = Consumers(self)
+        """The running consumers."""
         self.handlers: list[Handler] = []
         """Registered handlers, which `run` consumes with."""
         self._stop: asyncio.Event | None = None

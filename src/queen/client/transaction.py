@@ -34,9 +34,13 @@ class Transaction:
     """
 
     queen: Session
+    """The client."""
     operations: tuple[AckOperation | PushOperation | AdvanceOperation, ...] = ()
+    """The operations that `commit` sends."""
     acked: tuple[Message[Any], ...] = ()
+    """The messages that it acknowledges."""
     target: Queue[Any] | None = None
+    """The queue of the next pushes."""
     _commits: list[None] = field(default_factory=list[None], init=False, repr=False, compare=False)
     """Not empty once it may have been applied. Transactions built from it have their own."""
 
@@ -58,11 +62,13 @@ class Transaction:
         return replace(self, target=Queue(queen=self.queen, name=name))
 
     def partition(self, name: str) -> "Transaction":
+        """Set the partition of the next pushes."""
         if self.target is None:
             raise errors.BadRequest("set the queue before its partition: .queue(name)")
         return replace(self, target=self.target.partition(name))
 
     def push(self, items: "Sequence[Mapping[str, Any]] | Mapping[str, Any]") -> "Transaction":
+        """Push messages to the current queue, with the arguments of `Queue.push`."""
         if self.target is None:
             raise errors.BadRequest("set the queue before you push: .queue(name)")
         built: list[PushItem] = self.target.items(items)

@@ -90,6 +90,7 @@ class QueueManager(Registry):
         await self.queen.admin.pause(queue)
 
     async def resume_queue(self, queue: str) -> None:
+        """Deliver jobs of a paused queue again."""
         await self.queen.admin.resume(queue)
 
     async def clean_queue(

@@ -37,8 +37,10 @@ class JobHandle(msgspec.Struct, Generic[R], eq=False, gc=False):
 
     _calls: JobCalls
     queue: str
+    """The name of the queue."""
     _id: str | None
     key: str | None = None
+    """The key of the job, or None."""
     _codec: Codec[Any] = _ANY
     is_duplicate: bool = False
     """A job with the same ``unique`` existed already, and this is its handle."""
@@ -55,6 +57,7 @@ class JobHandle(msgspec.Struct, Generic[R], eq=False, gc=False):
         return await self._calls.job(self.queue, self.id, key=self.key)
 
     async def status(self) -> JobStatus:
+        """Return the status, for example ``waiting`` or ``completed``."""
         return (await self.info()).status
 
     async def progress(self) -> Any:  # noqa: ANN401 - whatever was reported

@@ -40,6 +40,7 @@ class JobTransaction:
     def __init__(self, queen: "Queen") -> None:
         self._queen = queen
         self.items: list[PushItem] = []
+        """The messages to push."""
         self.queues: set[str] = set()
         """Queues of its jobs. Missing ones are created as job queues."""
 
@@ -82,8 +83,10 @@ class Job(msgspec.Struct, Generic[T], eq=False):
     _at: int
     """Its index in the run of messages."""
     envelope: Envelope
+    """The stored form of the job."""
     _codec: Codec[T]
     max_attempts: int
+    """The number of attempts before the job fails."""
     _queen: "Queen | None" = None
     """None with ``process=True``, because that process has no connection."""
     is_cancelled: bool = False
@@ -117,10 +120,12 @@ class Job(msgspec.Struct, Generic[T], eq=False):
 
     @property
     def name(self) -> str:
+        """The name of the job, which selects its processor."""
         return self.envelope.name
 
     @property
     def queue(self) -> str:
+        """The name of the queue."""
         return self._run.queue
 
     @property
@@ -135,10 +140,12 @@ class Job(msgspec.Struct, Generic[T], eq=False):
 
     @property
     def priority(self) -> JobPriority:
+        """The priority of the job."""
         return JobPriority(PRIORITIES.get(self._run.priority, JobPriority.NORMAL))
 
     @property
     def created_at(self) -> datetime:
+        """The time when the job was added."""
         return self._run.created_at
 
     @property
@@ -149,14 +156,17 @@ class Job(msgspec.Struct, Generic[T], eq=False):
 
     @property
     def metadata(self) -> dict[str, Any]:
+        """The metadata that was added with the job."""
         return self.envelope.metadata or {}
 
     @property
     def correlation_id(self) -> str | None:
+        """The id that connects related jobs, or None."""
         return self.metadata.get("correlationId")
 
     @property
     def tags(self) -> list[str]:
+        """The tags that the job was added with."""
         return self.metadata.get("tags", [])
 
     @property

@@ -28,10 +28,15 @@ class JobPriority(IntEnum):
     """The order of jobs. Low priorities still get their turn."""
 
     CRITICAL = 1
+    """Before all others."""
     HIGH = 2
+    """For users who wait."""
     NORMAL = 3
+    """The default."""
     LOW = 4
+    """After normal jobs."""
     BACKGROUND = 5
+    """After all others."""
 
 
 class Backoff:
@@ -65,6 +70,7 @@ class Backoff:
         try:
             # Structs check their fields when they are decoded, not when they are created.
             self.wire = msgspec.convert(msgspec.to_builtins(wire), RetryBackoff)
+            """The backoff as it is sent to the server."""
         except msgspec.ValidationError as error:
             raise errors.BadRequest(f"invalid backoff: {error}") from error
 
@@ -128,8 +134,11 @@ class Rate:
         self, *, max: int, duration: Duration, per: Literal["queue", "key"] = "queue"
     ) -> None:
         self.max = max
+        """The number of jobs per period."""
         self.duration_seconds = seconds_of(duration, "duration", most=SHORT_SECONDS)
+        """The period in seconds."""
         self.per = per
+        """``queue``, or ``key`` for a separate limit per key."""
 
     @classmethod
     def of(cls, given: "Rate | Mapping[str, Any]") -> "Rate":
@@ -160,29 +169,41 @@ class RunOptions(TypedDict, total=False):
     """How a job is run. The processor has the defaults."""
 
     attempts: int
+    """Number of attempts before the job fails. Default: 3."""
     backoff: Backoff | Mapping[str, Any]
+    """Delay before the next attempt."""
     timeout: Duration
+    """Time limit of one attempt."""
     result_ttl: Duration
     """How long its result is kept. Default: a day."""
     metadata: Mapping[str, Any]
+    """Your own fields, which the processor receives."""
     correlation_id: str
+    """An id that connects related jobs."""
     tags: Sequence[str]
+    """Words by which you can find the job."""
 
 
 class LinkOptions(RunOptions, total=False):
     """Options of a job in a chain."""
 
     priority: JobPriority
+    """Order among waiting jobs. Default: NORMAL."""
     delay: Duration
+    """Time before the job can start."""
     unique: str
+    """Name under which the job is added only once."""
     key: str
+    """The partition, for example a tenant. Limits per key count by it."""
     chain_to: Sequence[Link | Mapping[str, Any]]
+    """Jobs that are added when this one completes. They receive its result."""
 
 
 class JobOptions(LinkOptions, total=False):
     """Options for adding a job."""
 
     scheduled_at: datetime
+    """Time at which the job can start."""
     ttl: Duration
     """Time until a waiting job expires."""
 

@@ -88,16 +88,22 @@ class Processor(Generic[T, R, X]):
     ) -> None:
         self._add_job = add_job
         self.queue = queue
+        """The queue of the jobs."""
         self.name = name
         """None runs every name in the queue that has no processor."""
         self.function = function
+        """The decorated function."""
         self.settings = settings
+        """Attempts, backoff and time limit."""
         self.is_async = is_async(function)
+        """Whether the function is a coroutine function."""
         if self.is_async and settings.is_process:
             raise errors.BadRequest("process=True needs a plain function, not a coroutine function")
         data_type, result_type = _types_of(function)
         self.codec: Codec[T] = Codec(data_type)
+        """Decodes the data."""
         self.result_codec: Codec[X] = Codec(result_type)
+        """Decodes the result."""
         for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
             if hasattr(function, attribute):
                 setattr(self, attribute, getattr(function, attribute))

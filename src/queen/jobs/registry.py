@@ -36,8 +36,11 @@ class Registry:
 
     def __init__(self, queen: "Queen") -> None:
         self.queen = queen
+        """The client."""
         self.calls = JobCalls(queen)
+        """The requests of jobs."""
         self.processors: dict[tuple[str, str | None], Processor[Any, Any, Any]] = {}
+        """The processors, by queue and job name."""
         self._queues: dict[str, dict[str, Any]] = {}
         self._defaults: dict[str, JobOptions] = {}
         self._configured: dict[str, asyncio.Task[None]] = {}

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Register the ini option ``queen_dsn``."""
     help_ = "DSN of a PostgreSQL whose user may create databases (default: start a local one)"
     parser.addini("queen_dsn", help_, default="")
 

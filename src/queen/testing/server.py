@@ -37,6 +37,7 @@ class QueenServer:
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
+        """The database of the server."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="queen-server", daemon=True
@@ -49,6 +50,7 @@ class QueenServer:
         self._told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._life: asyncio.Task[None] | None = None
         self.transport = AppTransport(self._app, self._loop)
+        """Sends requests to the server, in this process."""
 
     def __enter__(self) -> Self:
         self._thread.start()

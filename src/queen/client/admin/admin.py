@@ -32,21 +32,27 @@ class Admin(Analytics, Access, Schedules):
         return await self._get("/resources/overview", wire.Overview, {"worst": worst or None})
 
     def namespaces(self) -> AsyncIterator[wire.Scope]:
+        """Iterate over namespaces with their totals."""
         return self._pages("/resources/namespaces", wire.Namespaces, "namespaces", {})
 
     def tasks(self) -> AsyncIterator[wire.Scope]:
+        """Iterate over tasks with their totals."""
         return self._pages("/resources/tasks", wire.Tasks, "tasks", {})
 
     def queues(self, **filters: Any) -> AsyncIterator[wire.QueueSummary]:  # noqa: ANN401
+        """Iterate over queues, by ``namespace``, ``task`` or ``search``, sorted by ``sort``."""
         return self._pages("/resources/queues", wire.Queues, "queues", filters)
 
     async def queue(self, name: str) -> wire.QueueDetail:
+        """Return a queue with its options, counts and groups."""
         return await self._get(_queue(name), wire.QueueDetail)
 
     def partitions(self, queue: str, **filters: Any) -> AsyncIterator[wire.PartitionInfo]:  # noqa: ANN401
+        """Iterate over the partitions of a queue, by ``prefix`` or ``state``."""
         return self._pages(f"{_queue(queue)}/partitions", wire.Partitions, "partitions", filters)
 
     def deliveries(self, queue: str, **filters: Any) -> AsyncIterator[wire.DeliveryInfo]:  # noqa: ANN401
+        """Iterate over leased and waiting deliveries of a queue."""
         return self._pages(f"{_queue(queue)}/deliveries", wire.Deliveries, "deliveries", filters)
 
     async def release_delivery(self, queue: str, delivery_id: str) -> wire.DeliveryReleased:
@@ -55,12 +61,15 @@ class Admin(Analytics, Access, Schedules):
         return await self._send("POST", path, None, wire.DeliveryReleased)
 
     async def pause(self, queue: str) -> wire.Paused:
+        """Stop the delivery of messages of a queue. Pushes are still accepted."""
         return await self._send("POST", f"{_queue(queue)}/pause", None, wire.Paused)
 
     async def resume(self, queue: str) -> wire.Paused:
+        """Deliver messages of a paused queue again."""
         return await self._send("POST", f"{_queue(queue)}/resume", None, wire.Paused)
 
     async def purge(self, queue: str, **request: Any) -> wire.Operation:  # noqa: ANN401 - of PurgeRequest
+        """Delete messages of a queue: ``scope`` is ``completed`` or ``all``."""
         return await self._start("POST", f"{_queue(queue)}/purge", wire.PurgeRequest(**request))
 
     async def count_purge(self, queue: str, **request: Any) -> wire.Counted:  # noqa: ANN401 - of PurgeRequest
@@ -69,11 +78,13 @@ class Admin(Analytics, Access, Schedules):
         return await self._send("POST", f"{_queue(queue)}/purge", body, wire.Counted)
 
     async def delete_queue(self, queue: str) -> wire.Operation:
+        """Delete a queue with its messages. Dead letters stay."""
         return await self._start("DELETE", _queue(queue))
 
     # Groups.
 
     def groups(self, **filters: Any) -> AsyncIterator[wire.GroupSummary]:  # noqa: ANN401
+        """Iterate over consumer groups with their positions and lag."""
         return self._pages("/consumer-groups", wire.Groups, "consumer_groups", filters)
 
     def group_partitions(
@@ -82,6 +93,7 @@ class Admin(Analytics, Access, Schedules):
         queue: str,
         **filters: Any,  # noqa: ANN401
     ) -> AsyncIterator[wire.GroupPartition]:
+        """Iterate over the positions of a group in the partitions of a queue."""
         path = f"{_group(group, queue)}/partitions"
         return self._pages(path, wire.GroupPartitions, "partitions", filters)
 
@@ -96,6 +108,7 @@ class Admin(Analytics, Access, Schedules):
         to_end: bool = False,
         offset: int | None = None,
     ) -> wire.Sought:
+        """Move a group to a time, the start, the end, or an offset. Current leases are lost."""
         path = _group(group, queue)
         if partition is not None:
             path += f"/partitions/{name_of(partition)}"
@@ -103,12 +116,14 @@ class Admin(Analytics, Access, Schedules):
         return await self._send("POST", f"{path}/seek", body, wire.Sought)
 
     async def delete_group(self, group: str, queue: str | None = None) -> wire.GroupDeleted:
+        """Delete a group in one queue, or in all queues."""
         path = f"/consumer-groups/{name_of(group)}" if queue is None else _group(group, queue)
         return await self._send("DELETE", path, None, wire.GroupDeleted)
 
     # Messages and dead letters.
 
     def messages(self, queue: str, **filters: Any) -> AsyncIterator[wire.MessageInfo]:  # noqa: ANN401
+        """Iterate over messages of a queue, by ``status``, ``partition``, time or payload."""
         return self._pages("/messages", wire.Messages, "messages", {"queue": queue, **filters})
 
     async def message(self, id_: str, *, reveal: bool = False) -> wire.MessageDetail:
@@ -117,6 +132,7 @@ class Admin(Analytics, Access, Schedules):
         return await self._get(path, wire.MessageDetail, {"reveal": reveal or None})
 
     async def retry(self, id_: str, group: str | None = None) -> wire.MessageChanged:
+        """Redeliver a message that waits for its next attempt, or a dead letter, now."""
         body = wire.RetryRequest(consumer_group=group)
         path = f"/messages/{name_of(id_)}/retry"
         return await self._send("POST", path, body, wire.MessageChanged)
@@ -129,17 +145,21 @@ class Admin(Analytics, Access, Schedules):
         return await self._send("POST", f"/messages/{name_of(id_)}/dlq", body, wire.MessageChanged)
 
     async def redact(self, id_: str) -> wire.MessageChanged:
+        """Erase the payload and headers of a message. Its offset stays."""
         path = f"/messages/{name_of(id_)}"
         return await self._send("DELETE", path, None, wire.MessageChanged)
 
     def dead_letters(self, **filters: Any) -> AsyncIterator[wire.DeadLetter]:  # noqa: ANN401
+        """Iterate over dead letters, by ``queue``, ``consumer_group`` or time."""
         return self._pages("/dlq", wire.DeadLetters, "messages", filters)
 
     async def dead_letter(self, id_: str, *, reveal: bool = False) -> wire.DeadLetter:
+        """Return a dead letter. Encrypted payloads are masked unless ``reveal`` is set."""
         path = f"/dlq/{name_of(id_)}"
         return await self._get(path, wire.DeadLetter, {"reveal": reveal or None})
 
     async def dead_letter_errors(self, queue: str) -> wire.ErrorKinds:
+        """Count the dead letters of a queue by their error."""
         return await self._get("/dlq/errors", wire.ErrorKinds, {"queue": queue})
 
     async def redrive(self, **request: Any) -> wire.Counted | wire.Operation:  # noqa: ANN401 - of RedriveRequest
@@ -154,6 +174,7 @@ class Admin(Analytics, Access, Schedules):
         return answer(reply, wire.Counted)
 
     async def delete_dead_letter(self, id_: str) -> wire.Counted:
+        """Delete a dead letter."""
         return await self._send("DELETE", f"/dlq/{name_of(id_)}", None, wire.Counted)
 
     async def delete_dead_letters(self, ids: Sequence[str]) -> wire.Counted | wire.Operation:
@@ -162,6 +183,7 @@ class Admin(Analytics, Access, Schedules):
         return await self._begin("/dlq/purge", request)
 
     async def purge_dead_letters(self, queue: str, **filters: Any) -> wire.Operation:  # noqa: ANN401
+        """Delete the dead letters of a queue that match the filters."""
         return await self._start("DELETE", f"/dlq{query_of({'queue': queue, **filters})}")
 
     async def count_dead_letters(self, queue: str, **filters: Any) -> wire.Counted:  # noqa: ANN401
@@ -172,6 +194,7 @@ class Admin(Analytics, Access, Schedules):
     # Traces.
 
     def traces(self, name: str) -> AsyncIterator[wire.TraceEvent]:
+        """Iterate over trace events with this name, of all messages."""
         return self._pages(f"/traces/by-name/{name_of(name)}", wire.Traces, "traces", {})
 
     def traces_of(self, partition_id: str, transaction_id: str) -> AsyncIterator[wire.TraceEvent]:
@@ -180,19 +203,23 @@ class Admin(Analytics, Access, Schedules):
         return self._pages(path, wire.Traces, "traces", {})
 
     def trace_names(self, prefix: str = "") -> AsyncIterator[wire.TraceName]:
+        """Iterate over the names of traces, by prefix."""
         filters = {"prefix": prefix or None}
         return self._pages("/traces/names", wire.TraceNames, "names", filters)
 
     # Operations and the system.
 
     def operations(self, **filters: Any) -> AsyncIterator[wire.Operation]:  # noqa: ANN401
+        """Iterate over long-running operations, such as purges and redrives."""
         return self._pages("/operations", wire.Operations, "operations", filters)
 
     async def operation(self, id_: str) -> wire.Operation:
+        """Return the state and progress of an operation."""
         started = await self._get(f"/operations/{name_of(id_)}", wire.OperationStarted)
         return started.operation
 
     async def cancel_operation(self, id_: str) -> wire.Operation:
+        """Cancel an operation. Its completed steps stay."""
         return await self._start("DELETE", f"/operations/{name_of(id_)}")
 
     async def _start(self, method: str, path: str, body: object = None) -> wire.Operation:
@@ -211,6 +238,7 @@ class Admin(Analytics, Access, Schedules):
         return await self._get("/system/config", wire.Config)
 
     async def maintenance(self, *, of_pops: bool = False) -> wire.Maintenance:
+        """Return whether maintenance mode is on, for pushes or with ``of_pops`` for pops."""
         return await self._get(_maintenance(of_pops), wire.Maintenance)
 
     async def set_maintenance(self, enabled: bool, *, of_pops: bool = False) -> wire.Maintenance:
@@ -219,9 +247,11 @@ class Admin(Analytics, Access, Schedules):
         return await self._send("POST", _maintenance(of_pops), body, wire.Maintenance)
 
     async def tables(self) -> wire.Tables:
+        """Return sizes and vacuum times of the tables."""
         return await self._get("/system/tables", wire.Tables)
 
     async def migrations(self) -> wire.Migrations:
+        """Return the schema version and the migrations that were applied."""
         return await self._get("/system/migrations", wire.Migrations)
 
     async def upkeep(self) -> wire.Duties:
@@ -242,14 +272,17 @@ class Admin(Analytics, Access, Schedules):
         return await self._send("POST", path, None, wire.BufferRetried)
 
     def instances(self) -> AsyncIterator[wire.Instance]:
+        """Iterate over the server processes that use this database."""
         return self._pages("/system/instances", wire.Instances, "instances", {})
 
     # Spark pipelines.
 
     def pipelines(self) -> AsyncIterator[wire.Pipeline]:
+        """Iterate over Spark pipelines with their progress."""
         return self._pages("/pipelines", wire.Pipelines, "pipelines", {})
 
     async def pipeline(self, name: str) -> wire.Pipeline:
+        """Return a Spark pipeline with its progress."""
         return await self._get(f"/pipelines/{name_of(name)}", wire.Pipeline)
 
 

@@ -21,15 +21,24 @@ class DeadLetters:
     """
 
     queen: Connection
+    """The client."""
     queue: str
+    """The name of the queue."""
     group: str | None = None
+    """The consumer group, or None for all."""
     most: int = 100
+    """The largest number that `get` returns."""
     after: str | None = None
+    """The cursor at which `get` continues."""
     since: str | datetime | None = None
+    """The start of the time range."""
     until: str | datetime | None = None
+    """The end of the time range."""
     is_revealed: bool = False
+    """Whether encrypted payloads are returned instead of masked ones."""
 
     def limit(self, count: int) -> "DeadLetters":
+        """Set the largest number of dead letters that `get` returns. Default: 100."""
         return replace(self, most=count)
 
     def cursor(self, cursor: str | None) -> "DeadLetters":
@@ -37,9 +46,11 @@ class DeadLetters:
         return replace(self, after=cursor)
 
     def from_(self, instant: str | datetime) -> "DeadLetters":
+        """Select dead letters from this time on."""
         return replace(self, since=instant)
 
     def to(self, instant: str | datetime) -> "DeadLetters":
+        """Select dead letters before this time."""
         return replace(self, until=instant)
 
     def reveal(self) -> "DeadLetters":

@@ -14,9 +14,11 @@ class Schedules(Calls):
     """The schedules of `queen.admin`."""
 
     def schedules(self, **filters: Any) -> AsyncIterator[wire.Schedule]:  # noqa: ANN401
+        """Iterate over schedules by name, of one ``queue`` or of all."""
         return self._pages("/schedules", wire.Schedules, "schedules", filters)
 
     async def schedule(self, name: str, *, reveal: bool = False) -> wire.ScheduleDetail:
+        """Return a schedule with its payload, which is masked if its queue is encrypted."""
         query = {"reveal": reveal or None}
         return await self._get(_schedule(name), wire.ScheduleDetail, query)
 
@@ -37,6 +39,7 @@ class Schedules(Calls):
         return await self._send("POST", "/schedules", body, wire.ScheduleDetail)
 
     async def pause_schedule(self, name: str) -> wire.Schedule:
+        """Stop a schedule until `resume_schedule`."""
         return await self._send("POST", f"{_schedule(name)}/pause", None, wire.Schedule)
 
     async def resume_schedule(self, name: str) -> wire.Schedule:
@@ -48,6 +51,7 @@ class Schedules(Calls):
         return await self._send("POST", f"{_schedule(name)}/run", None, Pushed)
 
     async def delete_schedule(self, name: str) -> wire.ScheduleDeleted:
+        """Delete a schedule. Messages that it pushed stay."""
         return await self._send("DELETE", _schedule(name), None, wire.ScheduleDeleted)
 
 

@@ -19,6 +19,7 @@ class Access(Calls):
         return await self._send("POST", "/auth/ticket", None, wire.Ticket)
 
     def tokens(self) -> AsyncIterator[wire.Token]:
+        """Iterate over API keys, without their secrets."""
         return self._pages("/tokens", wire.TokenList, "tokens", {})
 
     async def create_token(self, **request: Any) -> wire.NewToken:  # noqa: ANN401 - of TokenRequest
@@ -27,11 +28,14 @@ class Access(Calls):
         return await self._send("POST", "/tokens", body, wire.NewToken)
 
     async def rotate_token(self, id_: str, **request: Any) -> wire.NewToken:  # noqa: ANN401
+        """Replace the secret of an API key. The old one stays valid for ``grace_seconds``."""
         body = wire.RotateRequest(**request)
         return await self._send("POST", f"/tokens/{name_of(id_)}/rotate", body, wire.NewToken)
 
     async def revoke_token(self, id_: str) -> wire.Revoked:
+        """Revoke an API key. Servers reject it within a second."""
         return await self._send("DELETE", f"/tokens/{name_of(id_)}", None, wire.Revoked)
 
     def audit(self, **filters: Any) -> AsyncIterator[wire.AuditEntry]:  # noqa: ANN401
+        """Iterate over the audit log, newest first."""
         return self._pages("/audit", wire.AuditPage, "records", filters)

@@ -35,6 +35,7 @@ class BatchError(Exception):
         # Keyed by message, also those of SyncQueen: no mapping type would accept both kinds.
         super().__init__(f"{len(failed)} messages failed")
         self.failed = failed
+        """The failed messages, each with its error."""
 
 
 def outcome(message: Message[Any], failure: BaseException | None) -> Outcome:

@@ -15,11 +15,15 @@ class BufferOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """When a buffer is flushed, and what a push does if there is no room."""
 
     message_count: int = 100
+    """Number of messages at which the buffer is flushed."""
     time_millis: int = 1_000
+    """Longest time before the buffer is flushed."""
     when_full: Literal["wait", "raise"] = "wait"
+    """A push without room waits for it, or raises an error."""
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "BufferOptions":
+        """Build options from keyword arguments. Raises BadRequest if one is invalid."""
         try:
             found = dict(given)
             if "time_millis" in found:
@@ -59,6 +63,7 @@ class Buffered(list[Pushed]):
             raise errors.PushError(text, stored=[], failed=list(self._failed))
 
     def fail(self, unstored: errors.Unstored) -> None:
+        """Record an item that was not stored."""
         self._failed.append(unstored)
 
     def settle(self) -> None:

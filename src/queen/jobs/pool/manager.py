@@ -72,6 +72,7 @@ class WorkerManager:
             cpu_threshold=cpu_threshold,
             memory_threshold=memory_threshold,
         )
+        """The limits of autoscaling."""
         self.looks: deque[Scaled] = deque(maxlen=_MOST_REMEMBERED)
         """Recent checks, newest last."""
         self._pool: Pool | None = None

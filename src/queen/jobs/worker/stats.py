@@ -25,6 +25,7 @@ class WorkerStats(msgspec.Struct):
     """Counts since the start of a worker."""
 
     completed: int = 0
+    """Completed."""
     failed: int = 0
     """Dead-lettered."""
     retried: int = 0
@@ -34,7 +35,9 @@ class WorkerStats(msgspec.Struct):
     lost: int = 0
     """Lost because the lease expired."""
     cancelled: int = 0
+    """Cancelled."""
     running: int = 0
+    """Running now."""
     waiting: int = 0
     """Fetched, but not started."""
 

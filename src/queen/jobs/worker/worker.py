@@ -44,6 +44,7 @@ class Worker:
     ) -> None:
         self._app = app
         self.queues = list(queues) if queues is not None else app.queues
+        """The queues whose jobs it runs."""
         self.concurrency = concurrency_of(concurrency)
         """Concurrent jobs per queue."""
         self._lease_seconds = seconds_of(lease_seconds, "lease_seconds")

@@ -46,23 +46,37 @@ class Step:
     """
 
     queue: str | None = None
+    """The queue of the job."""
     job: str | None = None
+    """The name of the job."""
     data: Any = NOTHING
+    """The data of the job."""
     name: str | None = field(default=None, kw_only=True)
     """Default: the name of the job or signal."""
     over: str | Sequence[Any] | None = field(default=None, kw_only=True)
+    """A list, or the name of the step whose result is the list: one job per item."""
     signal: str | None = field(default=None, kw_only=True)
+    """The signal to wait for, instead of a job."""
     timeout: Duration | None = field(default=None, kw_only=True)
     """Time limit per attempt of a job, or for the wait for a signal."""
     key: str | None = field(default=None, kw_only=True)
+    """The partition, for example a tenant. Limits per key count by it."""
     priority: int | None = field(default=None, kw_only=True)
+    """Order among waiting jobs."""
     delay: Duration | None = field(default=None, kw_only=True)
+    """Time before the job can start."""
     attempts: int | None = field(default=None, kw_only=True)
+    """Number of attempts before the step fails."""
     backoff: Any = field(default=None, kw_only=True)
+    """Delay before the next attempt."""
     after: Sequence[str] = field(default=(), kw_only=True)
+    """Names of the steps that run before this one."""
     on_success: "Sequence[str | Step | Mapping[str, Any]]" = field(default=(), kw_only=True)
+    """Steps that follow if this one succeeds."""
     on_failure: "Sequence[str | Step | Mapping[str, Any]]" = field(default=(), kw_only=True)
+    """Steps that follow if this one fails."""
     join: Literal["all", "any"] | None = field(default=None, kw_only=True)
+    """With several earlier steps: start after ``all`` of them, or after ``any``."""
     compensate: "Step | Mapping[str, Any] | None" = field(default=None, kw_only=True)
     """A job that undoes the step if the workflow fails later. It gets the step's result."""
 
@@ -143,9 +157,11 @@ class Workflow:
     """
 
     name: str
+    """The name of the workflow."""
     id: str | None = None
     """Id of the run. Starting the same id again returns the same run."""
     steps: Sequence[Step | Mapping[str, Any]] = ()
+    """The steps."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """You can search for ``correlationId`` and ``tags``."""
 
@@ -193,6 +209,7 @@ class Workflow:
         return self.add(Step(name=name, signal=signal, timeout=timeout, **members))
 
     def add(self, *steps: Step | Mapping[str, Any]) -> "Workflow":
+        """Return a workflow with more steps."""
         return replace(self, steps=(*self.steps, *steps))
 
     def request(self) -> wire.WorkflowRequest:

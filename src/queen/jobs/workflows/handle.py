@@ -32,6 +32,7 @@ class WorkflowHandle:
     def __init__(self, queen: "Queen", id_: str, *, is_new: bool = False) -> None:
         self._calls = WorkflowCalls(queen)
         self.id = id_
+        """The id of the run."""
         self.is_new = is_new
         """False if it had been started before."""
 
