@@ -18,9 +18,7 @@ PAGE = REPOSITORY / "docs" / "why" / "benchmarks.md"
 README = REPOSITORY / "README.md"
 IMAGES = REPOSITORY / "docs" / "images"
 BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end of results -->)", flags=re.DOTALL)
-SUMMARY = re.compile(
-    r"(<!-- summary -->\n).*?(<!-- end of summary -->)", flags=re.DOTALL
-)
+SUMMARY = re.compile(r"(<!-- summary -->\n).*?(<!-- end of summary -->)", flags=re.DOTALL)
 _WIDTH = 760
 _LABELS = 210
 _BAR = 18
