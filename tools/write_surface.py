@@ -140,7 +140,7 @@ def _sql() -> Iterator[str]:
         for page in REPOSITORY.glob("docs/**/*.md")
         if page.parent.name not in ("decisions", "internals", "reference", "why")
     )
-    called = set(re.findall(r"\bqueen\.(\w+)\(", pages))
+    called = set(re.findall(r"\b(?:select|from|perform|execute on function) queen\.(\w+)\(", pages))
     for text in sql.FUNCTIONS.values():
         for name, arguments in re.findall(
             r"^create (?:or replace )?function queen\.(\w+)\s*\((.*?)\)\s*returns",
