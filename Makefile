@@ -17,6 +17,9 @@ NODE_STAMP := dashboard/node_modules/.installed
 DASHBOARD := src/queen/server/dashboard/index.html
 DASHBOARD_SOURCES := dashboard/index.html dashboard/vite.config.ts \
 	$(shell find dashboard/src dashboard/public -type f ! -name schema.d.ts)
+SITE := site/index.html
+SITE_SOURCES := mkdocs.yml tools/site_docstrings.py $(shell find docs tools/site -type f) \
+	$(shell find src/queen/client src/queen/jobs src/queen/testing src/queen/wire -name '*.py')
 PYTEST := $(BIN)/python -m pytest
 # A test that even its time limit cannot end ends its process, which says where it was.
 BOUNDED := --override-ini faulthandler_timeout=600 --override-ini faulthandler_exit_on_timeout=true
@@ -90,11 +93,11 @@ check-lock:
 check-prose: $(BIN)/vale
 	PYTHONPATH=src $(BIN)/python -m tools.check_prose README.md CONTRIBUTING.md CHANGELOG.md docs
 
-test:
+test: docs
 	$(PYTEST) $(BOUNDED) -n $(WORKERS) --dist worksteal --ignore=tests/spark --ignore=tests/browser
 
-# Chromium on the built dashboard; looks of all pages are left in screenshots/.
-test-browser: dashboard
+# Chromium on the built dashboard and site; looks of all pages are left in screenshots/.
+test-browser: dashboard docs
 	$(PYTEST) $(BOUNDED) -n $(BROWSER_WORKERS) --dist loadfile tests/browser
 
 # The dashboard over a million partitions and ten million messages.
@@ -111,7 +114,7 @@ test-faults:
 	$(PYTEST) -m slow --timeout=1800 tests/system tests/sql tests/attacks
 
 # The tests that are too long for every commit: rare faults, and every page in every form.
-test-nightly: dashboard $(SPARK_CLASSES)
+test-nightly: dashboard docs $(SPARK_CLASSES)
 	$(PYTEST) $(BOUNDED) -n $(SPARK_WORKERS) --dist loadfile -m nightly tests
 
 # Every attack that was found to work once, and ten thousand generated ones; QUEEN_ATTACK_SEED repeats a run.
@@ -184,13 +187,15 @@ reference:
 	PYTHONPATH=src $(BIN)/python -m tools.write_pages
 
 # Build the documentation site into site/. A broken link fails the build.
-docs:
+docs: $(SITE)
+
+$(SITE): $(SITE_SOURCES) | $(STAMP)
 	rm -rf site
 	$(BIN)/zensical build --clean --strict --config-file mkdocs.yml
 
-# Build the same pages with ProperDocs, which replaces Zensical if that is ever discontinued.
-docs-properdocs:
-	NO_MKDOCS_2_WARNING=1 $(BIN)/properdocs build --strict --quiet --config-file mkdocs.yml --site-dir site-properdocs
+# Build the same pages with ProperDocs, which can replace Zensical.
+docs-properdocs: | $(STAMP)
+	$(BIN)/properdocs build --strict --quiet --config-file mkdocs.yml --site-dir site-properdocs
 
 # Serve the site with live reload at http://localhost:8000.
 docs-serve:

@@ -58,7 +58,8 @@ def decisions() -> str:
                 f"{path}: expected `# NNNN. Title`, `Status: ...` and `Date: YYYY-MM-DD`"
             )
         number, title, status, date = found.groups()
-        rows.append(f"| {number} | [{title}]({path.name}) | {status} | {date} |")
+        day = date.replace("-", "\N{NON-BREAKING HYPHEN}")
+        rows.append(f"| {number} | [{title}]({path.name}) | {status} | {day} |")
     return f"""\
 # Design decisions
 
@@ -149,8 +150,10 @@ def llms() -> str:
         if page.section != section:
             section = page.section
             lines += ["", f"## {section}", ""]
-        url = re.sub(r"(?:(^|/)index)?\.md$", "/", page.path)
-        lines.append(f"- [{page.title}]({url}): {summary_of(DOCS / page.path)}")
+        url = re.sub(r"(?:(?<![^/])index)?\.md$", "/", page.path).replace("//", "/")
+        lines.append(
+            f"- [{page.title}]({url.removeprefix('/') or './'}): {summary_of(DOCS / page.path)}"
+        )
     return "\n".join(lines) + "\n"
 
 
