@@ -3,14 +3,15 @@
 import os
 import pwd
 import re
-import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,14 +44,23 @@ class Terminals:
         path.write_text(text, "utf-8")
         path.chmod(0o644)
 
-    def open(self, command: str) -> "subprocess.Popen[bytes]":
+    def open(self, command: str) -> "subprocess.Popen[str]":
         """Start a command that keeps running until the end of the test."""
-        log = self._stack.enter_context((self.directory.parent / "log").open("ab"))
+        log = self._stack.enter_context((self.directory.parent / "log").open("a"))
         process = subprocess.Popen(
-            ["bash", "-c", f"exec env {command}"], stdout=log, stderr=log, **self._options()
+            ["bash", "-c", f"exec env {command}"],
+            stdout=log,
+            stderr=log,
+            text=True,
+            **self._options(),
         )
         self._stack.callback(self._end, process)
         return process
+
+    def start(self, command: str) -> "subprocess.Popen[str]":
+        """Start a command whose output the test reads."""
+        words = ["bash", "-c", f"exec {command}"]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, **self._options())
 
     def run(self, command: str) -> str:
         """Run a command to its end and return its output."""
@@ -63,12 +73,12 @@ class Terminals:
     def responds(self, url: str) -> bool:
         return subprocess.run(["curl", "-fs", "-o", os.devnull, url], check=False).returncode == 0
 
-    def _options(self) -> dict[str, object]:
+    def _options(self) -> dict[str, Any]:
         environment = {"PATH": PATH, "HOME": str(self.directory), "PYTHONPATH": str(ROOT / "src")}
         return {"cwd": self.directory, "env": environment, "user": self._account}
 
     @staticmethod
-    def _end(process: "subprocess.Popen[bytes]") -> None:
+    def _end(process: "subprocess.Popen[str]") -> None:
         process.terminate()
         try:
             process.wait(20)
@@ -84,12 +94,11 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.1)
 
 
-def files() -> Iterator[tuple[str, str]]:
-    """The files that the page tells its reader to save."""
-    for name, text in re.findall(
+def files() -> list[tuple[str, str]]:
+    """The files that the reader of the page saves."""
+    return re.findall(
         r"^Save this as `([\w.]+)`.*?\n\n```\w+\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE
-    ):
-        yield name, text
+    )
 
 
 def commands() -> list[str]:
@@ -97,8 +106,9 @@ def commands() -> list[str]:
 
 
 @pytest.fixture
-def terminals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminals]:
-    directory = Path(subprocess.check_output(["mktemp", "-d", "/tmp/queen-rehearsal-XXXXXX"], text=True).strip())
+def terminals() -> Iterator[Terminals]:
+    # Not pytest's directory, which only its owner may enter: PostgreSQL runs as another account.
+    directory = Path(tempfile.mkdtemp(prefix="queen-rehearsal-"))
     directory.chmod(0o755)
     work = directory / "work"
     work.mkdir()
@@ -130,12 +140,8 @@ def test_a_failover_under_load_loses_no_message(terminals: Terminals) -> None:
     until(lambda: terminals.responds("http://127.0.0.1:6642/readyz"))
     until(lambda: terminals.responds("http://127.0.0.1:6640/readyz"))
 
-    options = terminals._options()
-    loading = subprocess.Popen(
-        shlex.split(load.replace("120", str(LOAD_SECONDS))), stdout=subprocess.PIPE, text=True, **options
-    )
-    with loading:
-        until(lambda: pushed() > 100)
+    with terminals.start(load.replace("120", str(LOAD_SECONDS))) as loading:
+        until(lambda: terminals.responds("http://127.0.0.1:6640/api/v1/queues/rehearsal"))
         terminals.run(kill)
         until(lambda: terminals.responds("http://127.0.0.1:8009/primary"))
         terminals.open(db1)
