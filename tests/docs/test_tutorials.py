@@ -26,6 +26,7 @@ SKIPPED = {
 """Pages, and the commands on them that don't run here."""
 
 
+@pytest.mark.timeout(120)  # Each starts PostgreSQL, a server and a dozen commands.
 @pytest.mark.parametrize("name", SKIPPED)
 def test_a_page_works_from_the_top(name: str, tmp_path: Path) -> None:
     tutorial = Tutorial(DOCS / "start" / f"{name}.md", tmp_path, LEFT_OUT)
@@ -34,10 +35,10 @@ def test_a_page_works_from_the_top(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly  # It starts Spark three times.
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_spark_tutorial_works(tmp_path: Path) -> None:
     tutorial = Tutorial(DOCS / "spark" / "tutorial.md", tmp_path, LEFT_OUT)
-    tutorial.follow()
+    tutorial.follow(SPARK_LOCAL_IP="127.0.0.1")
     assert tutorial.skipped == ["pip install 'queenmq[spark]' duckdb matplotlib"]
     assert (tmp_path / "revenue.png").read_bytes().startswith(b"\x89PNG")
 

@@ -37,7 +37,7 @@ SERVICES = {
     "python worker.py": "",
 }
 """Commands that run until Ctrl-C, by their beginning, and the output that shows they are ready."""
-START_SECONDS = 40
+START_SECONDS = 100
 STOP_SECONDS = 40
 _FENCE = re.compile(
     r'^```(?P<kind>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<body>.*?)^```$',
@@ -120,13 +120,38 @@ class Service:
     def stop(self) -> int:
         """Press Ctrl-C, and return the exit code."""
         try:
-            with contextlib.suppress(ProcessLookupError):
+            if self._process.poll() is None:
                 os.killpg(self._process.pid, signal.SIGINT)
             return self._process.wait(STOP_SECONDS)
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            _kill(self._process)
             self._output.close()
+
+
+def _output_of(script: str, environment: Mapping[str, str]) -> tuple[int, str]:
+    """Run a script in its directory, and return its exit code and output."""
+    process = subprocess.Popen(
+        ["bash", "-c", script],
+        cwd=environment["PWD"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate()
+        return process.returncode, output
+    finally:
+        _kill(process)
+
+
+def _kill(process: subprocess.Popen[Any]) -> None:
+    """End a process and its children, if it still runs."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 class Tutorial:
@@ -209,19 +234,13 @@ class Tutorial:
         if VARYING in script:
             script = self._completed(script, where)
         kept_environment = self._directory / ".environment"
-        ended = subprocess.run(
-            ["bash", "-c", f"set -eu -o pipefail\n{script}\nenv -0 >{kept_environment}"],
-            cwd=self._environment["PWD"],
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+        code, output = _output_of(
+            f"set -eu -o pipefail\n{script}\nenv -0 >{kept_environment}", self._environment
         )
-        assert ended.returncode == 0, f"{where}: {script}\nfailed:\n{ended.stdout}"
+        assert code == 0, f"{where}: {script}\nfailed:\n{output}"
         exported = kept_environment.read_text("utf-8").split("\0")
         self._environment |= dict(each.split("=", 1) for each in exported if each)
-        return ended.stdout
+        return output
 
     def _start(self, command: str) -> None:
         (ready,) = (each for name, each in SERVICES.items() if command.startswith(name))
