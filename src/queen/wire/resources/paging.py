@@ -9,9 +9,10 @@ from queen.wire.messages import Request
 
 Instant = Annotated[datetime, Meta(tz=True)]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
-# PostgreSQL stores every character except NUL.
-Text = Annotated[str, Meta(pattern=r"^[^\x00]*\Z")]
-Name = Annotated[str, Meta(min_length=1, pattern=r"^[^\x00]*\Z")]
+# PostgreSQL stores every character except NUL. The pattern is also valid in JavaScript, because the
+# OpenAPI document contains it.
+Text = Annotated[str, Meta(pattern=r"^[^\x00]*$")]
+Name = Annotated[str, Meta(min_length=1, pattern=r"^[^\x00]*$")]
 
 
 class RevealQuery(Request, frozen=True, kw_only=True):
