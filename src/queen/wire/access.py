@@ -53,7 +53,7 @@ class TokenRequest(Request, frozen=True, kw_only=True):
 
 
 class RotateRequest(Request, frozen=True, kw_only=True):
-    """How long the old secret stays valid besides the new one."""
+    """The time for which the old secret stays valid."""
 
     grace_seconds: Annotated[float, msgspec.Meta(ge=0, le=604_800)] = 0
     """Seconds for which the old secret stays valid, at most 604,800. Default: 0."""

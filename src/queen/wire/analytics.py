@@ -36,7 +36,7 @@ class ScopeQuery(RangeQuery, frozen=True, kw_only=True):
 
 
 class SeriesQuery(ScopeQuery, frozen=True, kw_only=True):
-    """``metric``: one name, or several separated by commas."""
+    """Metrics, and the queues and the group to show them for."""
 
     metric: str
     """Names of metrics, separated by commas, for example `pushed,depth`."""
@@ -45,7 +45,7 @@ class SeriesQuery(ScopeQuery, frozen=True, kw_only=True):
 
 
 class QueuesQuery(RangeQuery, frozen=True, kw_only=True):
-    """A page of queues."""
+    """A time range, and a page of queues."""
 
     namespace: str | None = None
     """Only queues of this namespace."""
@@ -103,7 +103,7 @@ class Figures(Wire, frozen=True, kw_only=True):
 
 
 class Point(Figures, frozen=True, kw_only=True):
-    """One bucket, starting at ``t``."""
+    """The metrics of one bucket."""
 
     t: datetime
     """Start of the bucket."""
@@ -143,7 +143,7 @@ class Throughput(Series, frozen=True, kw_only=True):
 
 
 class GroupFigures(Wire, frozen=True, kw_only=True):
-    """A consumer group as last sampled; null: queue mode."""
+    """A consumer group as last sampled."""
 
     consumer_group: str | None
     """Name of the group; null in queue mode."""
@@ -158,7 +158,7 @@ class GroupFigures(Wire, frozen=True, kw_only=True):
 
 
 class QueueDepth(Wire, frozen=True, kw_only=True):
-    """A queue as last sampled; null if it was not sampled yet."""
+    """A queue as last sampled. Its values are null before the first sample."""
 
     queue: str
     """Name of the queue."""
@@ -199,7 +199,7 @@ class QueueFigures(QueueDepth, frozen=True, kw_only=True):
 
 
 class QueueAnalytics(Series, frozen=True, kw_only=True):
-    """One queue."""
+    """One queue now, in the time range, and over time."""
 
     queue: QueueFigures
     """The queue now, and its totals in the time range."""

@@ -71,7 +71,7 @@ class RenewRequest(Request, frozen=True, kw_only=True):
 
 
 class RenewResponse(Wire, frozen=True, kw_only=True):
-    """One result per lease, in request order, and the indexes of cancelled jobs."""
+    """The results of renewing leases, and the cancelled jobs."""
 
     results: list[Extended]
     """Results of the leases, in request order."""
@@ -142,12 +142,11 @@ class QueueMetrics(Wire, frozen=True, kw_only=True):
     failed: int | None
     """Dead letters of the queue."""
     completed: int | None
-    """Jobs that completed in the last hour; null if none were counted."""
+    """Jobs that completed in the last hour; null without counters."""
     retried: int | None
-    """Failed attempts in the last hour that are retried; null if none were counted."""
+    """Failed attempts in the last hour that are retried; null without counters."""
     lost: int | None
-    """Attempts in the last hour that ended because their lease expired; null if none were
-    counted."""
+    """Attempts in the last hour that ended because their lease expired; null without counters."""
     throughput: float | None
     """Completed jobs per second, over the last hour."""
     wait_millis: Millis | None
@@ -157,7 +156,7 @@ class QueueMetrics(Wire, frozen=True, kw_only=True):
 
 
 class AllMetrics(Wire, frozen=True, kw_only=True):
-    """One row per queue, by name."""
+    """A page of job metrics, by queue."""
 
     queues: list[QueueMetrics]
     """Metrics of each queue."""

@@ -155,7 +155,7 @@ class Envelope(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JobAdded(Wire, frozen=True, kw_only=True):
-    """An added job. ``duplicate``: a job with this ``unique`` exists, and ``id`` is its id."""
+    """The result of adding a job."""
 
     id: str | None
     """Id of the job: its `unique`, or else the id of its message, or a UUID if it is scheduled. For
@@ -172,7 +172,7 @@ class JobAdded(Wire, frozen=True, kw_only=True):
 
 
 class JobsAdded(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """One result per job, in request order."""
+    """The results of adding several jobs."""
 
     jobs: list[JobAdded]
     """Results of the jobs, in request order."""
@@ -203,7 +203,7 @@ class JobInfo(Wire, frozen=True, kw_only=True):
     """True if the job is encrypted and not revealed. Then the fields of its payload are null, and
     so are encrypted results and progress."""
     attempt: int | None
-    """Number of attempts that have begun."""
+    """Number of attempts that have begun; null after the job completed."""
     attempts: int | None
     """Largest number of attempts, if the job defines it."""
     result: msgspec.Raw
@@ -234,7 +234,7 @@ class JobInfo(Wire, frozen=True, kw_only=True):
 
 
 class Jobs(Wire, frozen=True, kw_only=True):
-    """A page of jobs, newest first. ``complete``: there are no older jobs to search."""
+    """A page of jobs, newest first; scheduled jobs by the time when they are due."""
 
     jobs: list[JobInfo]
     """Jobs of this page. A page can be shorter than its limit, or empty."""
@@ -265,7 +265,7 @@ class JobsQuery(PageQuery, frozen=True, kw_only=True):
 
 
 class JobQuery(RevealQuery, frozen=True, kw_only=True):
-    """The queue of a job that is named by its ``unique``, and whether to wait for its end."""
+    """The partition of a job that is named by its `unique`, and whether to wait for its end."""
 
     key: Name = "Default"
     """Partition of a job whose id is its `unique`. Default: `Default`."""
@@ -276,7 +276,7 @@ class JobQuery(RevealQuery, frozen=True, kw_only=True):
 
 
 class JobRequest(Request, frozen=True, kw_only=True):
-    """The queue of a job that is named by its ``unique``."""
+    """The partition of a job that is named by its `unique`."""
 
     key: Name = "Default"
     """Partition of a job whose id is its `unique`. Default: `Default`."""
@@ -296,7 +296,7 @@ class ProgressRequest(Request, frozen=True, kw_only=True):
 
 
 class JobChanged(Wire, frozen=True, kw_only=True):
-    """The job was changed; ``was`` is its earlier state."""
+    """The job was changed."""
 
     success: bool
     """Always true: a rejected request returns a problem instead."""

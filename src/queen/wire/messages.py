@@ -1,4 +1,4 @@
-"""Bodies of push, pop, ack, transaction, lease and configure."""
+"""Bodies of push, pop, ack and lease."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
@@ -24,7 +24,9 @@ class Request(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PushItem(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """A message to push. Only its shape is checked here; the engine checks limits."""
+    """A message to push."""
+
+    # Only its shape is checked here. The engine checks limits.
 
     queue: str
     """Name of the queue, 1 to 255 bytes. By default, the first push creates the queue."""
@@ -52,7 +54,7 @@ class PushItem(Request, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Pushed(Wire, frozen=True, kw_only=True):
-    """The result of one item. id and offset are None while it has no offset."""
+    """The result of one item of a push."""
 
     status: Literal["queued", "duplicate", "buffered", "failed"]
     """`queued`: stored. `duplicate`: its `transactionId` was stored before. `buffered`: on disk
@@ -74,7 +76,7 @@ class Pushed(Wire, frozen=True, kw_only=True):
 
 
 class PushRequest(Request, frozen=True, kw_only=True):
-    """With producerId and sequence, all items are stored together, and only once."""
+    """Messages to push. With `producerId` and `sequence`, they are stored together, only once."""
 
     items: list[PushItem]
     """Messages to store, 1 to 10,000 by default."""
@@ -87,7 +89,7 @@ class PushRequest(Request, frozen=True, kw_only=True):
 
 
 class PushResponse(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """One result per item, in request order."""
+    """The results of a push, one per item."""
 
     messages: list[Pushed]
     """Results of the items, in request order."""
@@ -224,7 +226,7 @@ class MessageRun(Wire, frozen=True, kw_only=True):
 
 
 class PopAnswer(Wire, frozen=True, kw_only=True):
-    """Messages by partition, in order, under one leaseId each; the form depends on `layout`."""
+    """Delivered messages. Those of a partition are adjacent, in order, and share a `leaseId`."""
 
     messages: list[Message] | msgspec.UnsetType = msgspec.UNSET
     """Delivered messages; omitted with `layout=runs`."""
@@ -302,7 +304,7 @@ class AckResult(Acknowledged, frozen=True, kw_only=True):
 
 
 class AckResponse(Wire, frozen=True, kw_only=True):
-    """``success`` is false if any acknowledgment was rejected."""
+    """The results of several acknowledgments."""
 
     success: bool
     """True if all acknowledgments were applied."""
@@ -328,7 +330,7 @@ class ExtendManyRequest(Request, frozen=True, kw_only=True):
 
 
 class Extended(Wire, frozen=True, kw_only=True):
-    """A lease and its new end."""
+    """The result of extending a lease."""
 
     lease_id: str
     """Id of the lease."""
@@ -343,14 +345,14 @@ class Extended(Wire, frozen=True, kw_only=True):
 
 
 class ExtendManyResponse(Wire, frozen=True, kw_only=True):
-    """One result per lease, in request order."""
+    """The results of extending several leases."""
 
     results: list[Extended]
     """Results of the leases, in request order."""
 
 
 class Completed(Wire, frozen=True, kw_only=True):
-    """The delivery has ended; ``settled``: the number of its remaining messages."""
+    """The delivery has ended, and its remaining messages are acknowledged."""
 
     lease_id: str
     """Id of the ended lease."""

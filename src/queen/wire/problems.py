@@ -15,7 +15,7 @@ class Detail(Wire, frozen=True, kw_only=True):
 
 
 class Problem(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """An error. ``applied``: false if the request was not applied, null if that is unknown."""
+    """An error as a problem document (RFC 9457)."""
 
     type: str
     """URN of the error code, for example `urn:queen:lease_lost`."""
@@ -41,4 +41,4 @@ class Problem(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """Index of the rejected operation in a transaction; omitted if no single operation is the
     cause."""
     messages: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
-    """Results of the items of a push, if all of them were rejected; otherwise omitted."""
+    """Results of all items, if a push was rejected completely; otherwise omitted."""

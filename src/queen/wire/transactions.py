@@ -24,7 +24,7 @@ class AdvanceOperation(
     """
     Complete a workflow step in the transaction that acks its message.
 
-    All but the last four fields come from the message's ``workflow``.
+    Copy `workflow`, `step`, `token` and `part` from the field `workflow` of the message's payload.
     """
 
     workflow: str
@@ -35,7 +35,8 @@ class AdvanceOperation(
     """Token of the step: `workflow.token` of the message's payload. Only its consumer receives
     it."""
     part: int | None = None
-    """Index of the part of a map step: `workflow.part` of the message's payload. Otherwise null."""
+    """Index of the part that the message runs, for a map step: `workflow.part` of the payload.
+    Otherwise null."""
     outcome: Literal["success", "failure"]
     """Outcome of the step, which decides whether the steps on success or on failure follow."""
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET

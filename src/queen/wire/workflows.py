@@ -118,7 +118,7 @@ class WorkflowPlace(Wire, frozen=True, kw_only=True, omit_defaults=True):
     token: str
     """Token that proves that the worker received this message."""
     part: int | None = None
-    """Index of the part of a map step, starting at 0; otherwise omitted."""
+    """Index of the part that the job runs, for a map step, starting at 0; otherwise omitted."""
     parts: int | None = None
     """Number of parts of a map step; otherwise omitted."""
     results: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict[str, msgspec.Raw])
@@ -248,7 +248,7 @@ class WorkflowDetail(WorkflowInfo, frozen=True, kw_only=True):
 
 
 class WorkflowStarted(Wire, frozen=True, kw_only=True):
-    """The workflow was started, or (``new`` is false) existed with the same steps."""
+    """The workflow was started, or existed already with the same steps."""
 
     id: str
     """Id of the run."""
@@ -281,7 +281,7 @@ class WorkflowsQuery(PageQuery, frozen=True, kw_only=True):
 
 
 class WorkflowQuery(Request, frozen=True, kw_only=True):
-    """``wait``: respond when the run has ended, or after ``timeout`` milliseconds."""
+    """Whether to wait for the end of the run, and whether to include results."""
 
     wait: bool = False
     """Whether to respond only when the run has ended, or after `timeout`. Default: false."""
@@ -339,7 +339,7 @@ class SignalRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Signalled(Wire, frozen=True, kw_only=True):
-    """The number of steps that received the signal. Each step receives only its first."""
+    """The signal was stored."""
 
     id: str
     """Id of the run."""
@@ -357,7 +357,7 @@ class CancelRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Cancelled(Wire, frozen=True, kw_only=True):
-    """The run is stopping, but still waits for ``openSteps``."""
+    """The run was cancelled. It ends when its open steps have ended."""
 
     id: str
     """Id of the run."""

@@ -29,7 +29,7 @@ _NEWEST: Final = 2**63 - 1
 
 
 class TokenQuery(Request, frozen=True, kw_only=True):
-    """``revoked``: include revoked and expired keys."""
+    """A page of keys, with or without revoked and expired ones."""
 
     limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """Largest number of keys on the page, by default at most 1,000; higher values are lowered.

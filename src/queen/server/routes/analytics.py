@@ -103,7 +103,7 @@ async def _points(
     problems=(errors.QueueNotFound,),
 )
 async def series(call: Call) -> Answer:
-    """Return any metrics over time."""
+    """Return one or several metrics over time, in buckets."""
     query = call.query(SeriesQuery)
     names = [each.strip() for each in query.metric.split(",")]
     if unknown := [name for name in names if name not in _WIRE]:
@@ -259,7 +259,7 @@ async def _figures(call: Call, range_: Range, rows: Sequence[Record]) -> list[Qu
     query=QueuesQuery,
 )
 async def queues(call: Call) -> Answer:
-    """List all queues, in pages."""
+    """List queues with their traffic in a time range, in pages."""
     query = call.query(QueuesQuery)
     limit = limit_of(call, query.limit)
     (after,) = place_of(query.cursor, tuple[Text], ("",))

@@ -107,7 +107,7 @@ async def list_dead_letters(call: Call) -> Answer:
     problems=(errors.NotFound,),
 )
 async def show(call: Call) -> Answer:
-    """Return one dead letter."""
+    """Return one dead letter with its payload and error."""
     query = call.query(RevealQuery)
     row = await _find(call, Permission.BROWSE)
     (opened,) = await reveal_rows(call.reveal(query.reveal), [row])
@@ -168,7 +168,11 @@ async def list_errors(call: Call) -> Answer:
     problems=(errors.QueueNotFound, errors.TooManyItems, errors.InvalidName),
 )
 async def redrive(call: Call) -> Answer:
-    """Redeliver dead letters: a few ids immediately, otherwise in steps."""
+    """
+    Redeliver dead letters, or push them to another queue.
+
+    Up to 500 ids without a rate are redriven at once, otherwise an operation redrives them.
+    """
     request = await call.body(RedriveRequest)
     destination: dict[str, str] | None = None
     if request.destination is not None:
@@ -255,7 +259,7 @@ async def _destination(call: Call, wanted: Destination) -> dict[str, str]:
     problems=(errors.NotFound,),
 )
 async def delete(call: Call) -> Answer:
-    """Delete one dead letter."""
+    """Delete one dead letter permanently."""
     row = await _find(call, Permission.DESTROY)
     count = await call.state.engine.store.dead_letters.purge([row["id"]])
     return Answer(Counted(count=count))
@@ -269,7 +273,7 @@ async def delete(call: Call) -> Answer:
     query=PurgeLettersQuery,
 )
 async def purge(call: Call) -> Answer:
-    """Delete the matching dead letters of a queue, in steps."""
+    """Delete the matching dead letters with an operation, or count them with `dryRun`."""
     query = call.query(PurgeLettersQuery)
     return await _by_filter(
         call, Permission.DESTROY, "purge_dead_letters", query, {}, query.dry_run
@@ -285,7 +289,7 @@ async def purge(call: Call) -> Answer:
     problems=(errors.TooManyItems,),
 )
 async def purge_chosen(call: Call) -> Answer:
-    """Delete dead letters by id or filter; a few ids immediately."""
+    """Delete dead letters: up to 500 ids at once, otherwise with an operation."""
     request = await call.body(PurgeLettersRequest)
     if request.filter.ids is None:
         return await _by_filter(

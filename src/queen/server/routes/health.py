@@ -12,7 +12,7 @@ from queen.wire.messages import Wire
 
 
 class ReadyQuery(Wire, frozen=True, kw_only=True):
-    """``verbose`` names the failed check. Other parameters of load balancers are ignored."""
+    """Whether to list the checks. Other parameters, which load balancers add, are ignored."""
 
     verbose: str | None = None
     """If present, with any value, the response lists the checks. Needs the permission `browse`."""
@@ -87,7 +87,7 @@ async def readyz(call: Call) -> Answer:
     "GET /health", "Show health", None, {200: Health, 503: Health}, is_public=True, is_probe=True
 )
 async def health(call: Call) -> Answer:
-    """Return the health of the process, with counts."""
+    """Return whether the process can use the database; with `browse`, also its version."""
     if not call.state.settings.health_check_enabled:
         raise errors.NoSuchRoute("this route is disabled by HEALTH_CHECK_ENABLED")
     is_connected = (await call.state.readiness.checks())["database"] == "ok"

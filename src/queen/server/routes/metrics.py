@@ -41,7 +41,7 @@ class DatabaseFigures(Wire, frozen=True, kw_only=True):
 
 
 class Metrics(Wire, frozen=True, kw_only=True):
-    """What `Accept: application/json` gets."""
+    """Metrics for requests with `Accept: application/json`."""
 
     messages: MessageFigures
     """Pushed messages."""

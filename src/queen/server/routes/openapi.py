@@ -29,5 +29,5 @@ ROUTES, route = new_routes()
     "GET /api/v1/openapi.json", "Show the OpenAPI document", None, {200: Document}, is_public=True
 )
 async def openapi(call: Call) -> Answer:
-    """This document."""
+    """Return this document."""
     return Answer(await asyncio.to_thread(call.state.openapi))

@@ -46,7 +46,7 @@ async def list_operations(call: Call) -> Answer:
     problems=(errors.NotFound,),
 )
 async def show(call: Call) -> Answer:
-    """One operation."""
+    """Return the progress of an operation."""
     return Answer(OperationStarted(operation=operation_info(await _find(call, Permission.BROWSE))))
 
 

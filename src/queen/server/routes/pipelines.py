@@ -40,7 +40,7 @@ async def list_pipelines(call: Call) -> Answer:
     problems=(errors.NotFound,),
 )
 async def show(call: Call) -> Answer:
-    """One pipeline."""
+    """Return the last report of a pipeline."""
     name = call.parameters["name"]
     row = await call.state.engine.store.pipelines.one(name)
     missing = errors.NotFound(f"pipeline {name} does not exist")

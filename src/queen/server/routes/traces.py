@@ -42,7 +42,7 @@ ROUTES, route = new_routes()
     ),
 )
 async def add(call: Call) -> Answer:
-    """Store a trace event of a message."""
+    """Store an event in the history of a message, for example a step of its processing."""
     request = await call.body(TraceRequest)
     settings = call.state.settings
     names = [*_names(request.trace_name), *_names(request.trace_names)]

@@ -153,7 +153,7 @@ async def show(call: Call) -> Answer:
     problems=(errors.WorkflowNotFound,),
 )
 async def show_step(call: Call) -> Answer:
-    """Return one step of a workflow."""
+    """Return one step of a workflow with its state and result."""
     row = await _find(call, Permission.BROWSE)
     name = call.parameters["step"]
     rows = await call.state.engine.store.workflows.steps(row["id"], name=name)
@@ -172,7 +172,7 @@ async def show_step(call: Call) -> Answer:
     problems=(errors.WorkflowNotFound, errors.NotFound),
 )
 async def parts(call: Call) -> Answer:
-    """List the parts of a map step."""
+    """List the parts of a map step, one per item of its list."""
     query = call.query(PartsQuery)
     limit = limit_of(call, query.limit)
     row = await _find(call, Permission.BROWSE)
@@ -219,7 +219,7 @@ async def signal(call: Call) -> Answer:
     problems=(errors.WorkflowNotFound,),
 )
 async def cancel(call: Call) -> Answer:
-    """Cancel a workflow: start no more steps. With ``compensate``, undo completed ones."""
+    """Cancel a workflow: start no more steps. With `compensate`, undo completed ones."""
     request = await call.body(CancelRequest)
     row = await _find(call, Permission.OPERATE)
     engine = call.state.engine
@@ -255,7 +255,7 @@ async def retry(call: Call) -> Answer:
     problems=(errors.WorkflowNotFound, errors.WorkflowRunning),
 )
 async def delete(call: Call) -> Answer:
-    """Delete a workflow that has ended."""
+    """Delete a workflow that has ended, with its steps and results."""
     row = await _find(call, Permission.DESTROY)
     await call.state.engine.workflows.delete(row["id"])
     call.audit(before={"id": row["id"], "name": row["name"], "state": row["state"]})

@@ -28,7 +28,7 @@ class DeadLetterFilter(Request, frozen=True, kw_only=True):
 
 
 class DeadLettersQuery(DeadLetterFilter, frozen=True, kw_only=True):
-    """A page of dead letters."""
+    """A filter and an order of dead letters."""
 
     sort: Literal["-failedAt", "failedAt"] = "-failedAt"
     """`-failedAt` (default) lists the newest first, `failedAt` the oldest."""
@@ -97,7 +97,7 @@ class DeadLetter(Wire, frozen=True, kw_only=True):
 
 
 class DeadLetters(Wire, frozen=True, kw_only=True):
-    """A page of dead letters; ``total`` is null above a limit."""
+    """A page of dead letters, newest first by default."""
 
     messages: list[DeadLetter]
     """Dead letters of this page."""

@@ -119,7 +119,7 @@ class SeekRequest(Request, frozen=True, kw_only=True):
     """The new position: one of the fields. ``offset`` needs a single partition."""
 
     timestamp: Instant | None = None
-    """Move to the first message that was stored at this time or later."""
+    """Move to the first message that was stored after this time."""
     to_end: bool = False
     """Move behind the last message. Default: false."""
     to_start: bool = False

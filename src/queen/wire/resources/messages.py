@@ -40,7 +40,7 @@ class MessagesQuery(PageQuery, frozen=True, kw_only=True):
 
 
 class MessageInfo(Wire, frozen=True, kw_only=True):
-    """A stored message. ``id`` and ``offset`` are null while it is scheduled."""
+    """A stored or scheduled message."""
 
     id: str | None
     """Id of the message; null while it is scheduled."""
@@ -81,7 +81,7 @@ class MessageInfo(Wire, frozen=True, kw_only=True):
 
 
 class Messages(Wire, frozen=True, kw_only=True):
-    """A page of messages, newest first. ``complete``: there are no older messages to search."""
+    """A page of messages, newest first; scheduled messages by the time when they are due."""
 
     messages: list[MessageInfo]
     """Messages of this page. A page can be shorter than its limit, or empty."""
@@ -102,7 +102,7 @@ class MessageGroup(Wire, frozen=True, kw_only=True):
     """`pending`, `processing` (leased), `failed` (waits for a retry), `completed` or
     `dead_letter`."""
     attempts: int
-    """Number of delivery attempts that have begun, as far as they are recorded."""
+    """Number of delivery attempts that have begun; 0 after the message is completed."""
     lease_expires_at: datetime | None
     """End of the lease; null unless the message is leased."""
     next_attempt_at: datetime | None
@@ -123,14 +123,14 @@ class MessageDetail(MessageInfo, frozen=True, kw_only=True):
 
 
 class RetryRequest(Request, frozen=True, kw_only=True):
-    """The group; by default queue mode."""
+    """The group for which to retry the message."""
 
     consumer_group: Text | None = None
     """Name of the group. Default: queue mode."""
 
 
 class GiveUpRequest(RetryRequest, frozen=True, kw_only=True):
-    """The group, and the reason."""
+    """The group for which to dead-letter the message, and the reason."""
 
     error: Text | None = None
     """Reason, stored with the dead letter; cut to 16 KiB by default."""

@@ -272,8 +272,8 @@ class PurgeRequest(Request, frozen=True, kw_only=True):
     """Messages to delete: those that all groups have acknowledged, or all."""
 
     scope: Literal["completed", "all"]
-    """`completed` deletes messages that all groups have acknowledged, `all` also deletes
-    unacknowledged and leased ones."""
+    """`completed` deletes messages that all groups have acknowledged. `all` also deletes
+    unacknowledged ones and ends their leases."""
     older_than_seconds: Annotated[float, Meta(ge=0, le=3_153_600_000)] | None = None
     """Smallest age in seconds of the deleted messages. Default: any age."""
     partition: Name | None = None

@@ -51,7 +51,7 @@ class Config(Wire, frozen=True, kw_only=True):
     """All settings of the process that responds."""
 
     settings: list[Setting]
-    """All settings, in the order of the reference."""
+    """All settings, as environment variables."""
 
 
 class Migration(Wire, frozen=True, kw_only=True):

@@ -78,7 +78,7 @@ class TraceNamesQuery(PageQuery, frozen=True, kw_only=True):
 
 
 class TraceName(Wire, frozen=True, kw_only=True):
-    """A name, and how often it was used; null above ten thousand."""
+    """A name of trace events, and how often it was used."""
 
     name: str
     """Name that consumers gave to events."""

@@ -52,7 +52,7 @@ ROUTES, route = new_routes()
     problems=REFUSED_ITEM,
 )
 async def add(call: Call) -> Answer:
-    """Add a job."""
+    """Add a job to an unordered queue. By default, the first job creates the queue."""
     request = await call.body(AddJob)
     (added,), status, _ = await _add(call, [request])
     if added.status == "failed":
@@ -69,7 +69,7 @@ async def add(call: Call) -> Answer:
     problems=REFUSED_ITEM,
 )
 async def add_bulk(call: Call) -> Answer:
-    """Add several jobs."""
+    """Add several jobs. If some are rejected, the others are added."""
     request = await call.body(AddJobs)
     if not request.jobs:
         raise errors.BadRequest("the request has no jobs")
@@ -165,7 +165,7 @@ def _envelope(job: AddJob) -> Envelope:
     problems=(*_MISSING, errors.TooManyWaiters),
 )
 async def show(call: Call) -> Answer:
-    """Return a job; with ``wait``, as soon as it has ended."""
+    """Return a job; with `wait`, as soon as it has ended."""
     query = call.query(JobQuery)
     queue, name = await _find(call, Permission.BROWSE)
     sealer = call.reveal(query.reveal)

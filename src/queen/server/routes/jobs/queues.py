@@ -119,7 +119,7 @@ async def workers(call: Call) -> Answer:
     problems=(errors.QueueNotFound,),
 )
 async def clean(call: Call) -> Answer:
-    """Delete jobs that completed or failed some time ago."""
+    """Delete old completed or failed jobs with an operation."""
     request = await call.body(CleanRequest)
     await call.require_queues(Permission.DESTROY, {request.queue})
     call.audit(queue=request.queue)

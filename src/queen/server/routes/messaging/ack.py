@@ -34,7 +34,7 @@ ROUTES, route = new_routes()
     problems=REFUSED_ACK,
 )
 async def ack(call: Call) -> Answer:
-    """Acknowledge one message."""
+    """Complete, retry or dead-letter one message."""
     request = await call.body(Acknowledgment)
     (answer,) = await _acknowledge(call, [request], None)
     if answer.code is not None:
@@ -52,7 +52,7 @@ async def ack(call: Call) -> Answer:
     problems=REFUSED_ACK,
 )
 async def ack_batch(call: Call) -> Answer:
-    """Acknowledge several messages. The accepted ones commit together."""
+    """Complete, retry or dead-letter several messages. The accepted ones commit together."""
     request = await call.body(AckRequest)
     if not request.acknowledgments:
         raise errors.BadRequest("the request has no acknowledgments")

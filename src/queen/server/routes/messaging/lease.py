@@ -48,7 +48,7 @@ async def extend(call: Call) -> Answer:
     problems=(errors.TooManyItems,),
 )
 async def extend_many(call: Call) -> Answer:
-    """Extend several leases."""
+    """Extend several leases. A lost lease does not affect the others."""
     request = await call.body(ExtendManyRequest)
     if not request.lease_ids:
         raise errors.BadRequest("the request has no leases")

@@ -82,7 +82,12 @@ class AnyPopQuery(ScopedPopQuery, frozen=True, kw_only=True):
 
 
 async def pop(call: Call) -> Answer:
-    """Lease messages, and wait for them on request."""
+    """
+    Lease messages. With `wait`, the request waits for messages if there are none.
+
+    Without messages the response is 204. If pops are stopped, its header `Queen-Reason` is `paused`
+    or `maintenance`.
+    """
     names = call.parameters
     if call.scope["method"] == "HEAD":
         # It would lease messages whose response has no body.

@@ -33,7 +33,11 @@ ROUTES, route = new_routes()
     problems=(*REFUSED_ITEM, *REFUSED_ACK, errors.CrossShard, errors.Duplicate),
 )
 async def transaction(call: Call) -> Answer:
-    """Apply acks, pushes and workflow steps together, or not at all."""
+    """
+    Apply acks, pushes and workflow steps together, or not at all.
+
+    Acks and workflow steps need the permission `consume`, pushes need `produce`.
+    """
     request = await call.body(TransactionRequest)
     if not request.operations:
         raise errors.BadRequest("a transaction needs at least one operation")

@@ -20,7 +20,7 @@ ROUTES, route = new_routes()
     Permission.CONFIGURE,
     {200: Configured},
     body=ConfigureRequest,
-    headers={"If-Match": "The version that the queue must have"},
+    headers={"If-Match": "Version that the queue must have. Otherwise the request is rejected."},
     problems=(
         errors.InvalidOption,
         errors.InvalidName,
@@ -30,7 +30,7 @@ ROUTES, route = new_routes()
     ),
 )
 async def configure(call: Call) -> Answer:
-    """Create a queue or change its options."""
+    """Create a queue, or change its namespace, task and options."""
     request = await call.body(ConfigureRequest)
     await call.require_scope(Permission.CONFIGURE, request.queue, request.namespace, is_made=True)
     engine = call.state.engine

@@ -66,7 +66,7 @@ async def overview(call: Call) -> Answer:
     query=PageQuery,
 )
 async def namespaces(call: Call) -> Answer:
-    """List namespaces in use."""
+    """List namespaces in use, with the totals of their queues."""
     scopes, cursor = await _scopes(call, "namespaces")
     return Answer(Namespaces(namespaces=scopes, next_cursor=cursor))
 
@@ -80,7 +80,7 @@ async def namespaces(call: Call) -> Answer:
     query=PageQuery,
 )
 async def tasks(call: Call) -> Answer:
-    """List tasks in use."""
+    """List tasks in use, with the totals of their queues."""
     scopes, cursor = await _scopes(call, "tasks")
     return Answer(Tasks(tasks=scopes, next_cursor=cursor))
 

@@ -172,7 +172,7 @@ async def show(call: Call) -> Answer:
     problems=_MISSING,
 )
 async def list_partitions(call: Call) -> Answer:
-    """List partitions by name."""
+    """List the partitions of a queue by name."""
     query = call.query(PartitionsQuery)
     row = await find_queue(call, Permission.BROWSE)
     limit = limit_of(call, query.limit)
@@ -227,7 +227,7 @@ def _partition(call: Call, row: Record) -> PartitionInfo:
     problems=_MISSING,
 )
 async def pause(call: Call) -> Answer:
-    """Pause deliveries. Pushes continue."""
+    """Pause the deliveries of a queue. Pushes continue."""
     return await _set_paused(call, is_paused=True)
 
 
@@ -239,7 +239,7 @@ async def pause(call: Call) -> Answer:
     problems=_MISSING,
 )
 async def resume(call: Call) -> Answer:
-    """Resume deliveries."""
+    """Resume the deliveries of a paused queue."""
     return await _set_paused(call, is_paused=False)
 
 
@@ -267,7 +267,7 @@ async def _set_paused(call: Call, *, is_paused: bool) -> Answer:
     problems=(*_MISSING, errors.PartitionNotFound),
 )
 async def purge(call: Call) -> Answer:
-    """Delete messages, in steps."""
+    """Delete the messages of a queue with an operation, or count them with `dryRun`."""
     request = await call.body(PurgeRequest)
     row = await find_queue(call, Permission.DESTROY)
     store, partition = call.state.engine.store, request.partition
