@@ -31,7 +31,7 @@ NPM = cd dashboard && PATH="$(NODE)/bin:$$PATH" node $(NODE)/lib/node_modules/np
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --group docs --universal \
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
-.PHONY: check check-code check-dashboard check-lock check-prose dashboard dist docs docs-properdocs docs-serve format lock \
+.PHONY: check check-code check-dashboard check-lock check-prose dashboard dist docs docs-properdocs docs-serve examples format lock \
 	packages reference results schema setup surface sync-types \
 	test test-attacks test-browser test-browser-scale test-fast test-faults test-model test-nightly test-spark test-spark-short \
 	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs \
@@ -176,6 +176,10 @@ schema:
 # Write tests/docs/surface.txt: the names, options and signatures that users rely on.
 surface:
 	PYTHONPATH=src $(BIN)/python -m tools.write_surface
+
+# Write responses that src/queen/server/http/examples.json lacks, or that have another shape now.
+examples:
+	PYTHONPATH=src $(BIN)/python -m tools.write_examples
 
 # Write the types of SyncQueen anew from those of Queen.
 sync-types:

@@ -20,10 +20,12 @@ from io import StringIO
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from queen import errors, telemetry
 from queen.cli.command_table import SECTIONS
+from queen.server.http.openapi import document
+from queen.server.routes.table import ROUTES
 from tests.cli.tree import COMMANDS, ROOT
 
 REPOSITORY = Path(__file__).parents[1]
@@ -129,7 +131,7 @@ def _words(node: ast.expr) -> str:
 
 
 def texts_of_code() -> Iterator[Text]:
-    """Collect messages of errors, help of commands, metrics and events, and dashboard strings."""
+    """Collect messages of errors, help of commands, metrics, events, OpenAPI and the dashboard."""
     for value in vars(errors).values():
         if inspect.isclass(value) and issubclass(value, errors.QueenError):
             yield _text(value.default_message, *(_SOURCES / "errors").glob("*.py"))
@@ -141,10 +143,26 @@ def texts_of_code() -> Iterator[Text]:
             yield _text(described.help or "", home, *(_SOURCES / "cli").rglob("*.py"))
     for words in (*(metric.help for metric in telemetry.METRICS), *telemetry.EVENTS.values()):
         yield _text(words, _SOURCES / "telemetry.py")
+    homes = [*(_SOURCES / "wire").rglob("*.py"), *(_SOURCES / "server").rglob("*.py")]
+    for words in sorted(set(_described(document(ROUTES)))):
+        yield _text(words, *homes)
     for file in (REPOSITORY / "dashboard" / "src" / "text").glob("*.ts"):
         for number, line in enumerate(_content(file).splitlines(), start=1):
             if not re.match(r"\s*(/\*|\*|//|import\b)", line):
                 yield from (Text(file, number, words) for words in literals(line))
+
+
+def _described(node: Any) -> Iterator[str]:  # noqa: ANN401 - JSON
+    """Yield the texts of the OpenAPI document, except examples."""
+    if isinstance(node, dict):
+        for name, value in cast("dict[str, Any]", node).items():
+            if name in ("description", "summary") and isinstance(value, str):
+                yield value
+            elif name not in ("example", "responses"):
+                yield from _described(value)
+    elif isinstance(node, list):
+        for value in cast("list[Any]", node):
+            yield from _described(value)
 
 
 def literals(line: str) -> Iterator[str]:

@@ -98,13 +98,14 @@ def _http() -> Iterator[str]:
 
 
 def _bare(node: Any) -> Any:  # noqa: ANN401 - of JSON
-    """Remove texts, which may be reworded."""
+    """Remove texts, which may be reworded, and examples."""
     if isinstance(node, dict):
         fields = cast("dict[str, Any]", node)
         return {
             name: _bare(value)
             for name, value in fields.items()
             if not (name in _OF_TEXT and isinstance(value, str))
+            and not (name == "example" and "schema" in fields)
         }
     if isinstance(node, list):
         items = cast("list[Any]", node)

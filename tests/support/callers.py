@@ -19,9 +19,10 @@ async def make_key(
     scopes: list[dict[str, str]] | None = None,
     requests_per_second: float | None = None,
     name: str = "tests",
+    id_: str | None = None,
 ) -> str:
     """Create a key in the database, as the command line does."""
-    key = new_key()
+    key = new_key(id_)
     store = await Store.open(dsn, connecting=Connecting(connections=1))
     try:
         await store.keys.make(

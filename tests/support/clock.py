@@ -55,6 +55,9 @@ class Clock:
             "update public.clock set at = at + make_interval(secs => $1)", float(seconds)
         )
 
+    async def set(self, at: datetime) -> None:
+        await self._connection.execute("update public.clock set at = $1", at)
+
     async def now(self) -> datetime:
         """Read the clock as SQL does, which also advances it."""
         instant: datetime = await self._connection.fetchval("select queen.now()")

@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import pytest
 from playwright.async_api import async_playwright, expect
 
@@ -124,6 +125,16 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
+async def check_openapi(url: str) -> None:
+    """The wheel has the files that the OpenAPI document is built from."""
+    document = f"{url.rstrip('/')}/api/v1/openapi.json"
+    async with aiohttp.ClientSession() as browser, browser.get(document) as reply:
+        shown = await reply.json()
+    body = shown["paths"]["/api/v1/push"]["post"]["requestBody"]
+    assert body["content"]["application/json"]["example"]
+    assert shown["components"]["schemas"]["PushItem"]["properties"]["queue"]["description"]
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
 async def test_from_the_wheel_to_the_first_message_in_the_dashboard(folder: Path) -> None:
@@ -131,6 +142,7 @@ async def test_from_the_wheel_to_the_first_message_in_the_dashboard(folder: Path
     begun = time.monotonic()
     async with dev(programs, folder) as url:
         ready = time.monotonic() - begun
+        await check_openapi(url)
         script = folder / "first.py"
         script.write_text(SCRIPT)
         process = await asyncio.create_subprocess_exec(

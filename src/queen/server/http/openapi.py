@@ -2,17 +2,21 @@
 
 import gc
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
 from queen import errors
+from queen.server.http import openapi_texts as texts
 from queen.server.http.call import API, Route
+from queen.server.http.openapi_examples import Example, read_examples, shown_by_operation
+from queen.wire.field_docs import field_docs
 from queen.wire.problems import Problem
 
 _REF: Final = "#/components/schemas/{name}"
+_JSON: Final = "application/json"
 _OF_ALL: Final = (
     errors.BadRequest,
     errors.OriginRefused,
@@ -30,25 +34,20 @@ _OF_CALLERS: Final = (
     errors.Draining,
 )
 _OF_BODIES: Final = (errors.BodyTooLarge, errors.TooManyBytes, errors.UnsupportedMediaType)
-_SHARED: Final = {
-    "Cache-Control": "`max-age=N`: accept a cached response that is up to N seconds old"
-}
+
+Schema = dict[str, Any]
 
 
 def document(routes: Iterable[Route]) -> dict[str, Any]:
     """Build the OpenAPI 3.1 document of these routes."""
     routes = list(routes)
-    types = [*dict.fromkeys(each for route in routes for each in _types(route)), Problem]
-    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
-    # msgspec 0.22 leaves objects behind that crash Python's last garbage collection, at exit, in a
-    # third of all runs. Frozen objects are never collected.
-    gc.freeze()
-    shown = dict(zip(types, schemas, strict=True))
+    schemas = _Schemas([*(each for route in routes for each in _types(route)), Problem])
+    examples = shown_by_operation(read_examples())
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(
-            route, shown, components
-        )
+        shown = examples.get(f"{route.method} {route.path}", ())
+        operation = _operation(route, schemas, shown)
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {
@@ -58,13 +57,64 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
+        "tags": [{"name": name, "description": text} for name, text in texts.tags(routes).items()],
         "paths": paths,
         "components": {
-            "schemas": components,
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "schemas": schemas.components,
+            "securitySchemes": {
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "An API key (`qk_…`) or a JSON Web Token.",
+                }
+            },
         },
         "security": [{"bearer": []}, {}],
     }
+
+
+class _Schemas:
+    """The schemas of structs, with the docstrings of their fields as descriptions."""
+
+    def __init__(self, types: Iterable[type[Any]]) -> None:
+        structs: dict[type[Any], None] = {}
+        for type_ in types:
+            _add_structs(type_, structs)
+        schemas, self.components = msgspec.json.schema_components(structs, ref_template=_REF)
+        # msgspec 0.22 leaves objects behind that crash Python's last garbage collection, at exit,
+        # in a third of all runs. Frozen objects are never collected.
+        gc.freeze()
+        self._references = dict(zip(structs, schemas, strict=True))
+        for struct in structs:
+            _describe(struct, self.component(struct)["properties"])
+
+    def reference(self, struct: type[Any]) -> Schema:
+        return self._references[struct]
+
+    def component(self, struct: type[Any]) -> Schema:
+        return self.components[self._references[struct]["$ref"].rpartition("/")[2]]
+
+
+def _add_structs(type_: Any, found: dict[type[Any], None]) -> None:  # noqa: ANN401 - an annotation
+    """Add all structs in a type, in the order in which they occur."""
+    if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
+        if type_ not in found:
+            found[type_] = None
+            for field in msgspec.structs.fields(type_):
+                _add_structs(field.type, found)
+    else:
+        for each in get_args(type_):
+            _add_structs(each, found)
+
+
+def _describe(struct: type[Any], properties: dict[str, Schema]) -> None:
+    docs = field_docs(struct)
+    for name, shown in zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True):
+        if name in docs:
+            properties[shown]["description"] = docs[name]
+    config = struct.__struct_config__
+    if config.tag_field is not None:
+        properties[config.tag_field]["description"] = f"Always `{config.tag}`."
 
 
 def _types(route: Route) -> Iterable[type[Any]]:
@@ -73,32 +123,23 @@ def _types(route: Route) -> Iterable[type[Any]]:
             yield each
 
 
-def _operation(
-    route: Route, shown: dict[type[Any], dict[str, Any]], components: dict[str, Any]
-) -> dict[str, Any]:
+def _operation(route: Route, schemas: _Schemas, examples: Sequence[Example]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": _operation_id(route),
         "summary": route.summary,
-        "tags": [route.tag or route.handler.__module__.rpartition(".")[2]],
-        "parameters": [
-            *_path_parameters(route),
-            *_query_parameters(route, shown, components),
-            *(
-                {"name": name, "in": "header", "description": meaning, "schema": {"type": "string"}}
-                for name, meaning in {
-                    **route.headers,
-                    **(_SHARED if route.is_shared else {}),
-                }.items()
-            ),
-        ],
-        "responses": _responses(route, shown),
+        "description": texts.operation(route),
+        "tags": [texts.tag_of(route)],
+        "parameters": [*_parameters(route, schemas, examples)],
+        "responses": _responses(route, schemas, examples),
     }
-    if (route.handler.__doc__ or "").strip():
-        operation["description"] = (route.handler.__doc__ or "").strip()
     if route.body is not None:
+        content: dict[str, Any] = {"schema": schemas.reference(route.body)}
+        if sent := [each.body for each in examples if each.body is not msgspec.UNSET]:
+            content["example"] = sent[0]
         operation["requestBody"] = {
+            "description": schemas.component(route.body)["description"],
             "required": any(each.required for each in msgspec.structs.fields(route.body)),
-            "content": {"application/json": {"schema": shown[route.body]}},
+            "content": {_JSON: content},
         }
     if route.is_public:
         operation["security"] = []
@@ -111,57 +152,68 @@ def _operation_id(route: Route) -> str:
     return route.method.lower() + "".join(word[0].upper() + word[1:] for word in words)
 
 
-def _path_parameters(route: Route) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-        for name in re.findall(r"\{(\w+)\}", route.path)
-    ]
+def _parameters(
+    route: Route, schemas: _Schemas, examples: Sequence[Example]
+) -> Iterator[dict[str, Any]]:
+    given: Mapping[str, Any] = {}
+    if examples:
+        first = examples[0]
+        given = {**first.path, **first.query, **first.headers}
+
+    def parameter(name: str, in_: str, text: str, schema: Schema, **others: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+        shown = {"example": given[name]} if name in given else {}
+        return {"name": name, "in": in_, **others, "description": text, "schema": schema, **shown}
+
+    for name, text in texts.path_parameters(route).items():
+        yield parameter(name, "path", text, {"type": "string", "minLength": 1}, required=True)
+    if route.query is not None:
+        component = schemas.component(route.query)
+        required = component.get("required", ())
+        for name, described in component["properties"].items():
+            schema = {key: value for key, value in described.items() if key != "description"}
+            text = described.get("description", "")
+            yield parameter(name, "query", text, schema, required=name in required)
+    for name, text in {**route.headers, **(texts.SHARED if route.is_shared else {})}.items():
+        yield parameter(name, "header", text, {"type": "string"})
 
 
-def _query_parameters(
-    route: Route, shown: dict[type[Any], dict[str, Any]], components: dict[str, Any]
-) -> list[dict[str, Any]]:
-    if route.query is None:
-        return []
-    schema = components[shown[route.query]["$ref"].rpartition("/")[2]]
-    return [
-        {
-            "name": name,
-            "in": "query",
-            "required": name in schema.get("required", ()),
-            "schema": of_name,
-        }
-        for name, of_name in schema.get("properties", {}).items()
-    ]
-
-
-def _responses(route: Route, shown: dict[type[Any], dict[str, Any]]) -> dict[str, Any]:
-    responses: dict[str, Any] = {}
+def _responses(
+    route: Route, schemas: _Schemas, examples: Sequence[Example]
+) -> dict[str, dict[str, Any]]:
+    responses: dict[str, dict[str, Any]] = {}
     for status, answer in route.answers.items():
-        text_alone = route.is_text_too and answer is None
-        description = "Plain text." if text_alone else _described(answer)
-        responses[str(status)] = {"description": description}
+        content: dict[str, Any] = {}
+        description = "Plain text." if route.is_text_too else "No body."
         if answer is not None:
-            responses[str(status)]["content"] = {"application/json": {"schema": shown[answer]}}
+            description = schemas.component(answer)["description"]
+            content[_JSON] = {"schema": schemas.reference(answer)}
         if route.is_text_too:
-            text = {"text/plain": {"schema": {"type": "string"}}}
-            responses[str(status)].setdefault("content", {}).update(text)
-    problems: dict[int, set[str]] = {}
+            content["text/plain"] = {"schema": {"type": "string"}}
+        responses[str(status)] = {"description": description, "content": content}
+    for example in examples:
+        if example.response is not msgspec.UNSET:
+            is_text = route.is_text_too and isinstance(example.response, str)
+            content = responses[str(example.status)]["content"]
+            content["text/plain" if is_text else _JSON].setdefault("example", example.response)
+    for status, found in sorted(_problems(route).items()):
+        response = responses.setdefault(str(status), {"description": "", "content": {}})
+        response["content"]["application/problem+json"] = {"schema": schemas.reference(Problem)}
+        described = (response["description"], texts.problems(found))
+        response["description"] = "\n\n".join(filter(None, described))
+    for response in responses.values():
+        if not response["content"]:
+            del response["content"]
+    return responses
+
+
+def _problems(route: Route) -> Mapping[int, Sequence[type[errors.QueenError]]]:
+    """Return the errors of a route by status."""
     raised = [*_OF_ALL, *route.problems]
     if not route.is_public:
         raised += _OF_CALLERS
     if route.body is not None:
         raised += _OF_BODIES
+    found: dict[int, list[type[errors.QueenError]]] = {}
     for error in raised:
-        problems.setdefault(error.http_status, set()).add(error.code)
-    for status, codes in sorted(problems.items()):
-        content = {"application/problem+json": {"schema": shown[Problem]}}
-        response = responses.setdefault(str(status), {"description": "", "content": {}})
-        response.setdefault("content", {}).update(content)
-        listed = ", ".join(sorted(codes))
-        response["description"] = " ".join(filter(None, (response["description"], listed)))
-    return responses
-
-
-def _described(answer: type[Any] | None) -> str:
-    return (answer.__doc__ or answer.__name__).strip() if answer else "No body."
+        found.setdefault(error.http_status, []).append(error)
+    return found
