@@ -161,7 +161,7 @@ async def test_every_page_fits_on_a_phone_and_in_a_window(
 
 
 async def _keep(page: Page, name: str) -> None:
-    """Save a screenshot of the top of the page. Some pages are long."""
+    """Save a screenshot of the first screen, because some pages are long."""
     SCREENSHOTS.mkdir(exist_ok=True)
     await page.screenshot(path=SCREENSHOTS / f"site-{name}.png")
 

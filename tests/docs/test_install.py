@@ -21,9 +21,11 @@ LARGE = (".git", ".venv", "node_modules", "__pycache__", "screenshots", "site", 
 
 
 def pages() -> str:
-    """The text of all pages, without decisions, which are not kept up to date."""
+    """The text of all pages but decisions, which stay as they are, and those on other systems."""
     return "\n".join(
-        path.read_text("utf-8") for path in DOCS.rglob("*.md") if path.parent.name != "decisions"
+        path.read_text("utf-8")
+        for path in DOCS.rglob("*.md")
+        if path.parent.name not in ("decisions", "migrate") and path.stem != "comparison"
     )
 
 

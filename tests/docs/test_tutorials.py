@@ -44,7 +44,7 @@ def test_the_spark_tutorial_works(tmp_path: Path) -> None:
 
 
 def test_every_page_for_beginners_is_followed() -> None:
-    with_own_tests = {"index", "sql"}
+    with_own_tests = {"examples", "index", "sql"}
     pages = {path.stem for path in (DOCS / "start").glob("*.md")}
     assert pages - with_own_tests == set(SKIPPED)
 

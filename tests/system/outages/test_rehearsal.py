@@ -97,7 +97,7 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
 def files() -> list[tuple[str, str]]:
     """The files that the reader of the page saves."""
     return re.findall(
-        r"^Save this as `([\w.]+)`.*?\n\n```\w+\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE
+        r"^Save this as `([\w.]+)`.*?\n\n```[^\n]+\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE
     )
 
 
