@@ -52,7 +52,7 @@ class Terminals:
             stdout=log,
             stderr=log,
             text=True,
-            **self._options(),
+            **self._options(command),
         )
         self._stack.callback(self._end, process)
         return process
@@ -60,12 +60,16 @@ class Terminals:
     def start(self, command: str) -> "subprocess.Popen[str]":
         """Start a command whose output the test reads."""
         words = ["bash", "-c", f"exec {command}"]
-        return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, **self._options())
+        return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, **self._options(command))
 
     def run(self, command: str) -> str:
         """Run a command to its end and return its output."""
         done = subprocess.run(
-            ["bash", "-ec", command], capture_output=True, text=True, timeout=300, **self._options()
+            ["bash", "-ec", command],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            **self._options(command),
         )
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         return done.stdout
@@ -73,9 +77,11 @@ class Terminals:
     def responds(self, url: str) -> bool:
         return subprocess.run(["curl", "-fs", "-o", os.devnull, url], check=False).returncode == 0
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self, command: str) -> dict[str, Any]:
+        # PostgreSQL refuses root, and its account may not read root's Python.
+        account = self._account if command.split()[0] in ("patroni", "pgbouncer") else None
         environment = {"PATH": PATH, "HOME": str(self.directory), "PYTHONPATH": str(ROOT / "src")}
-        return {"cwd": self.directory, "env": environment, "user": self._account}
+        return {"cwd": self.directory, "env": environment, "user": account}
 
     @staticmethod
     def _end(process: "subprocess.Popen[str]") -> None:
@@ -97,7 +103,9 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
 def files() -> list[tuple[str, str]]:
     """The files that the reader of the page saves."""
     return re.findall(
-        r"^Save this as `([\w.]+)`.*?\n\n```[^\n]+\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE
+        r"^Save this as `([\w.]+)`.*?\n\n```[^\n]+\n(.*?)^```$",
+        PAGE,
+        flags=re.DOTALL | re.MULTILINE,
     )
 
 
