@@ -40,7 +40,8 @@ class SyncQueen:
     def queue(self, name: str | None = None) -> SyncQueue[Any]: ...
     @overload
     def queue(self, name: str | None = None, *, type: type[T]) -> SyncQueue[T]: ...
-    def transaction(self) -> SyncTransaction: ...
+    def transaction(self) -> SyncTransaction:
+        """Start a transaction of acks and pushes. Its `commit` sends it."""
     def flush_all_buffers(self) -> None:
         """Send all buffered messages, and wait until they are stored."""
     def get_buffer_stats(self) -> dict[str, Any]:
@@ -88,9 +89,12 @@ class SyncQueen:
 
 class SyncQueue(Generic[T]):
     name: str | None
-    def namespace(self, name: str) -> Self: ...
-    def task(self, name: str) -> Self: ...
-    def partition(self, name: str) -> Self: ...
+    def namespace(self, name: str) -> Self:
+        """Select all queues of a namespace, or set the namespace for `create`."""
+    def task(self, name: str) -> Self:
+        """Select all queues of a task, or set the task for `create`."""
+    def partition(self, name: str) -> Self:
+        """Select a partition. Messages of one partition are delivered in order."""
     def config(self, options: Mapping[str, Any]) -> Self:
         """Set options for `create`. Other options keep their values."""
     def create(self) -> Configured:
@@ -111,23 +115,34 @@ class SyncQueue(Generic[T]):
         """The items of a push."""
     def flush_buffer(self) -> None:
         """Send the buffered messages of this queue and partition, and wait for their storage."""
-    def group(self, name: str) -> Self: ...
-    def batch(self, size: int) -> Self: ...
-    def partitions(self, count: int) -> Self: ...
-    def wait(self, is_waiting: bool = True) -> Self: ...
-    def timeout_millis(self, millis: Duration) -> Self: ...
+    def group(self, name: str) -> Self:
+        """Set the consumer group. Each group receives every message."""
+    def batch(self, size: int) -> Self:
+        """Set the largest number of messages per pop. Default: 1."""
+    def partitions(self, count: int) -> Self:
+        """Set the largest number of partitions per pop. Default: 1 for a queue."""
+    def wait(self, is_waiting: bool = True) -> Self:
+        """Wait for messages if there are none. Consumers always wait."""
+    def timeout_millis(self, millis: Duration) -> Self:
+        """Set how long a pop waits for messages. Default: 30000."""
     def auto_ack(self, is_on: bool = True) -> Self:
         """Acknowledge in the pop itself, or in a consumer when the handler returns."""
-    def concurrency(self, count: int) -> Self: ...
-    def limit(self, count: int | None) -> Self: ...
-    def idle_millis(self, millis: Duration | None) -> Self: ...
+    def concurrency(self, count: int) -> Self:
+        """Set the number of handlers that a consumer runs at the same time. Default: 1."""
+    def limit(self, count: int | None) -> Self:
+        """Stop the consumer after this number of messages."""
+    def idle_millis(self, millis: Duration | None) -> Self:
+        """Stop the consumer if no message arrives for this time."""
     def lease(self, seconds: Duration) -> Self:
         """Set the lease of these deliveries, instead of the queue's leaseTime."""
-    def renew_lease(self, is_on: bool = True, interval_millis: Duration | None = None) -> Self: ...
+    def renew_lease(self, is_on: bool = True, interval_millis: Duration | None = None) -> Self:
+        """Extend leases while their handler runs, by default three times per lease time."""
     def each(self) -> Self:
         """Call the handler with one message at a time, regardless of the batch."""
-    def subscription_mode(self, mode: str) -> Self: ...
-    def subscription_from(self, instant: str | datetime) -> Self: ...
+    def subscription_mode(self, mode: str) -> Self:
+        """Let a new group start with the oldest message (``all``), or only with ``new`` ones."""
+    def subscription_from(self, instant: str | datetime) -> Self:
+        """Let a new group start with messages that were pushed at or after this time."""
     def on_success(self, callback: Callable[[Any], Any]) -> Self:
         """Call back with the handled message or list, after its ack."""
     def on_error(self, callback: Callable[[Any, BaseException], Any]) -> Self:
@@ -171,40 +186,53 @@ class SyncMessage(Mapping[str, Any], Generic[T]):
     def raw(self) -> bytes:
         """The payload, byte for byte as it was pushed."""
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """The id of the message, unique in all queues."""
     @property
-    def transaction_id(self) -> str: ...
+    def transaction_id(self) -> str:
+        """The id that the producer set, or the message's own id."""
     @property
-    def queue(self) -> str: ...
+    def queue(self) -> str:
+        """The name of the queue."""
     @property
-    def partition(self) -> str: ...
+    def partition(self) -> str:
+        """The name of the partition."""
     @property
-    def partition_id(self) -> str: ...
+    def partition_id(self) -> str:
+        """The id of the partition."""
     @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """The position in the partition. The first message has offset 0."""
     @property
     def attempt(self) -> int:
         """1 for the first delivery; counts failures and expired leases."""
     @property
-    def retry_count(self) -> int: ...
+    def retry_count(self) -> int:
+        """The number of earlier deliveries that failed or expired."""
     @property
-    def priority(self) -> int: ...
+    def priority(self) -> int:
+        """The priority of the message. Higher values are delivered first."""
     @property
-    def headers(self) -> dict[str, str]: ...
+    def headers(self) -> dict[str, str]:
+        """The headers that the producer set."""
     @property
-    def trace_id(self) -> str | None: ...
+    def trace_id(self) -> str | None:
+        """The trace id that the producer set, or None."""
     @property
-    def created_at(self) -> datetime: ...
+    def created_at(self) -> datetime:
+        """The time when the server stored the message."""
     @property
     def lease_id(self) -> str | None:
         """None for a message that was acknowledged by its pop."""
     @property
-    def lease_expires_at(self) -> datetime | None: ...
+    def lease_expires_at(self) -> datetime | None:
+        """The time when the lease expires, as of the pop. None without a lease."""
     @property
     def lease_seconds(self) -> float:
         """The queue's lease time."""
     @property
-    def consumer_group(self) -> str | None: ...
+    def consumer_group(self) -> str | None:
+        """The group that received the message, or None for the default group."""
     def ack(self) -> None:
         """Acknowledge the message as completed."""
     def nack(self, error: str | None = None, *, delay: Duration | None = None) -> None:
@@ -243,19 +271,24 @@ class SyncTransaction:
         """Acknowledge messages in the transaction; every ack carries its lease."""
     def queue(self, name: str) -> SyncTransaction:
         """Set the queue of the next pushes."""
-    def partition(self, name: str) -> SyncTransaction: ...
-    def push(self, items: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> SyncTransaction: ...
+    def partition(self, name: str) -> SyncTransaction:
+        """Set the partition of the next pushes."""
+    def push(self, items: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> SyncTransaction:
+        """Push messages to the current queue, with the arguments of `Queue.push`."""
     def advance(self, step: AdvanceOperation) -> SyncTransaction:
         """Complete the workflow step of an acked message."""
     def commit(self) -> TransactionResponse:
         """Apply all operations together or not at all, or raise an error."""
 
 class SyncDeadLetters:
-    def limit(self, count: int) -> SyncDeadLetters: ...
+    def limit(self, count: int) -> SyncDeadLetters:
+        """Set the largest number of dead letters that `get` returns. Default: 100."""
     def cursor(self, cursor: str | None) -> SyncDeadLetters:
         """Continue a list at its ``nextCursor``."""
-    def from_(self, instant: str | datetime) -> SyncDeadLetters: ...
-    def to(self, instant: str | datetime) -> SyncDeadLetters: ...
+    def from_(self, instant: str | datetime) -> SyncDeadLetters:
+        """Select dead letters from this time on."""
+    def to(self, instant: str | datetime) -> SyncDeadLetters:
+        """Select dead letters before this time."""
     def reveal(self) -> SyncDeadLetters:
         """Return encrypted payloads instead of masked ones: needs `consume`, and is logged."""
     def get(self) -> dict[str, Any]:
@@ -268,24 +301,36 @@ class SyncDeadLetters:
 class SyncAdmin:
     def overview(self, *, worst: int = 0) -> _resources.Overview:
         """Return totals over all queues, and up to ``worst`` queues of each kind of problem."""
-    def namespaces(self) -> Iterator[_resources.Scope]: ...
-    def tasks(self) -> Iterator[_resources.Scope]: ...
-    def queues(self, **filters: Any) -> Iterator[_resources.QueueSummary]: ...
-    def queue(self, name: str) -> _resources.QueueDetail: ...
-    def partitions(self, queue: str, **filters: Any) -> Iterator[_resources.PartitionInfo]: ...
-    def deliveries(self, queue: str, **filters: Any) -> Iterator[_resources.DeliveryInfo]: ...
+    def namespaces(self) -> Iterator[_resources.Scope]:
+        """Iterate over namespaces with their totals."""
+    def tasks(self) -> Iterator[_resources.Scope]:
+        """Iterate over tasks with their totals."""
+    def queues(self, **filters: Any) -> Iterator[_resources.QueueSummary]:
+        """Iterate over queues, by ``namespace``, ``task`` or ``search``, sorted by ``sort``."""
+    def queue(self, name: str) -> _resources.QueueDetail:
+        """Return a queue with its options, counts and groups."""
+    def partitions(self, queue: str, **filters: Any) -> Iterator[_resources.PartitionInfo]:
+        """Iterate over the partitions of a queue, by ``prefix`` or ``state``."""
+    def deliveries(self, queue: str, **filters: Any) -> Iterator[_resources.DeliveryInfo]:
+        """Iterate over leased and waiting deliveries of a queue."""
     def release_delivery(self, queue: str, delivery_id: str) -> _resources.DeliveryReleased:
         """Release a delivery by its ``id`` in ``deliveries``. Its consumer loses the lease."""
-    def pause(self, queue: str) -> _resources.Paused: ...
-    def resume(self, queue: str) -> _resources.Paused: ...
-    def purge(self, queue: str, **request: Any) -> _resources.Operation: ...
+    def pause(self, queue: str) -> _resources.Paused:
+        """Stop the delivery of messages of a queue. Pushes are still accepted."""
+    def resume(self, queue: str) -> _resources.Paused:
+        """Deliver messages of a paused queue again."""
+    def purge(self, queue: str, **request: Any) -> _resources.Operation:
+        """Delete messages of a queue: ``scope`` is ``completed`` or ``all``."""
     def count_purge(self, queue: str, **request: Any) -> _resources.Counted:
         """Count the messages that a purge would remove."""
-    def delete_queue(self, queue: str) -> _resources.Operation: ...
-    def groups(self, **filters: Any) -> Iterator[_resources.GroupSummary]: ...
+    def delete_queue(self, queue: str) -> _resources.Operation:
+        """Delete a queue with its messages. Dead letters stay."""
+    def groups(self, **filters: Any) -> Iterator[_resources.GroupSummary]:
+        """Iterate over consumer groups with their positions and lag."""
     def group_partitions(
         self, group: str, queue: str, **filters: Any
-    ) -> Iterator[_resources.GroupPartition]: ...
+    ) -> Iterator[_resources.GroupPartition]:
+        """Iterate over the positions of a group in the partitions of a queue."""
     def seek(
         self,
         group: str,
@@ -296,44 +341,62 @@ class SyncAdmin:
         to_start: bool = False,
         to_end: bool = False,
         offset: int | None = None,
-    ) -> _resources.Sought: ...
-    def delete_group(self, group: str, queue: str | None = None) -> _resources.GroupDeleted: ...
-    def messages(self, queue: str, **filters: Any) -> Iterator[_resources.MessageInfo]: ...
+    ) -> _resources.Sought:
+        """Move a group to a time, the start, the end, or an offset. Current leases are lost."""
+    def delete_group(self, group: str, queue: str | None = None) -> _resources.GroupDeleted:
+        """Delete a group in one queue, or in all queues."""
+    def messages(self, queue: str, **filters: Any) -> Iterator[_resources.MessageInfo]:
+        """Iterate over messages of a queue, by ``status``, ``partition``, time or payload."""
     def message(self, id_: str, *, reveal: bool = False) -> _resources.MessageDetail:
         """Return a message. Encrypted payloads are ``masked`` unless ``reveal`` is set."""
-    def retry(self, id_: str, group: str | None = None) -> _resources.MessageChanged: ...
+    def retry(self, id_: str, group: str | None = None) -> _resources.MessageChanged:
+        """Redeliver a message that waits for its next attempt, or a dead letter, now."""
     def give_up(
         self, id_: str, group: str | None = None, *, error: str | None = None
     ) -> _resources.MessageChanged:
         """Dead-letter a message now."""
-    def redact(self, id_: str) -> _resources.MessageChanged: ...
-    def dead_letters(self, **filters: Any) -> Iterator[_resources.DeadLetter]: ...
-    def dead_letter(self, id_: str, *, reveal: bool = False) -> _resources.DeadLetter: ...
-    def dead_letter_errors(self, queue: str) -> _resources.ErrorKinds: ...
+    def redact(self, id_: str) -> _resources.MessageChanged:
+        """Erase the payload and headers of a message. Its offset stays."""
+    def dead_letters(self, **filters: Any) -> Iterator[_resources.DeadLetter]:
+        """Iterate over dead letters, by ``queue``, ``consumer_group`` or time."""
+    def dead_letter(self, id_: str, *, reveal: bool = False) -> _resources.DeadLetter:
+        """Return a dead letter. Encrypted payloads are masked unless ``reveal`` is set."""
+    def dead_letter_errors(self, queue: str) -> _resources.ErrorKinds:
+        """Count the dead letters of a queue by their error."""
     def redrive(self, **request: Any) -> _resources.Counted | _resources.Operation:
         """Redeliver dead letters. Returns a count, or an operation that continues in steps."""
-    def delete_dead_letter(self, id_: str) -> _resources.Counted: ...
+    def delete_dead_letter(self, id_: str) -> _resources.Counted:
+        """Delete a dead letter."""
     def delete_dead_letters(self, ids: Sequence[str]) -> _resources.Counted | _resources.Operation:
         """Delete these dead letters. Returns a count, or an operation that continues in steps."""
-    def purge_dead_letters(self, queue: str, **filters: Any) -> _resources.Operation: ...
+    def purge_dead_letters(self, queue: str, **filters: Any) -> _resources.Operation:
+        """Delete the dead letters of a queue that match the filters."""
     def count_dead_letters(self, queue: str, **filters: Any) -> _resources.Counted:
         """Count the dead letters that a purge would remove."""
-    def traces(self, name: str) -> Iterator[_resources.TraceEvent]: ...
+    def traces(self, name: str) -> Iterator[_resources.TraceEvent]:
+        """Iterate over trace events with this name, of all messages."""
     def traces_of(self, partition_id: str, transaction_id: str) -> Iterator[_resources.TraceEvent]:
         """Iterate over the trace events of one message."""
-    def trace_names(self, prefix: str = "") -> Iterator[_resources.TraceName]: ...
-    def operations(self, **filters: Any) -> Iterator[_resources.Operation]: ...
-    def operation(self, id_: str) -> _resources.Operation: ...
-    def cancel_operation(self, id_: str) -> _resources.Operation: ...
+    def trace_names(self, prefix: str = "") -> Iterator[_resources.TraceName]:
+        """Iterate over the names of traces, by prefix."""
+    def operations(self, **filters: Any) -> Iterator[_resources.Operation]:
+        """Iterate over long-running operations, such as purges and redrives."""
+    def operation(self, id_: str) -> _resources.Operation:
+        """Return the state and progress of an operation."""
+    def cancel_operation(self, id_: str) -> _resources.Operation:
+        """Cancel an operation. Its completed steps stay."""
     def finished(self, operation: _resources.Operation) -> _resources.Operation:
         """Wait until an operation has ended, successfully or not."""
     def settings(self) -> _resources.Config:
         """Return the server's effective settings, with secrets masked."""
-    def maintenance(self, *, of_pops: bool = False) -> _resources.Maintenance: ...
+    def maintenance(self, *, of_pops: bool = False) -> _resources.Maintenance:
+        """Return whether maintenance mode is on, for pushes or with ``of_pops`` for pops."""
     def set_maintenance(self, enabled: bool, *, of_pops: bool = False) -> _resources.Maintenance:
         """Buffer pushes on disk, or stop pops with ``of_pops``, on all servers."""
-    def tables(self) -> _resources.Tables: ...
-    def migrations(self) -> _resources.Migrations: ...
+    def tables(self) -> _resources.Tables:
+        """Return sizes and vacuum times of the tables."""
+    def migrations(self) -> _resources.Migrations:
+        """Return the schema version and the migrations that were applied."""
     def upkeep(self) -> _resources.Duties:
         """Return the background tasks and their last runs."""
     def buffer(self) -> _resources.Buffer:
@@ -342,15 +405,24 @@ class SyncAdmin:
         """Store buffered pushes now."""
     def retry_failed_buffer(self, *, doubtful: bool = False) -> _resources.BufferRetried:
         """Retry pushes that could not be stored; ``doubtful`` includes possibly stored ones."""
-    def instances(self) -> Iterator[_resources.Instance]: ...
-    def pipelines(self) -> Iterator[_resources.Pipeline]: ...
-    def pipeline(self, name: str) -> _resources.Pipeline: ...
-    def analytics(self, **query: Any) -> _analytics.ScopeAnalytics: ...
-    def analytics_of_queues(self, **query: Any) -> _analytics.QueuesAnalytics: ...
-    def analytics_of_queue(self, queue: str, **query: Any) -> _analytics.QueueAnalytics: ...
-    def throughput(self, **query: Any) -> _analytics.Throughput: ...
-    def queue_depths(self, **query: Any) -> _analytics.QueueDepths: ...
-    def series(self, metric: str, **query: Any) -> _analytics.Series: ...
+    def instances(self) -> Iterator[_resources.Instance]:
+        """Iterate over the server processes that use this database."""
+    def pipelines(self) -> Iterator[_resources.Pipeline]:
+        """Iterate over Spark pipelines with their progress."""
+    def pipeline(self, name: str) -> _resources.Pipeline:
+        """Return a Spark pipeline with its progress."""
+    def analytics(self, **query: Any) -> _analytics.ScopeAnalytics:
+        """Return counts, depths and latencies of all queues, or of a namespace or task."""
+    def analytics_of_queues(self, **query: Any) -> _analytics.QueuesAnalytics:
+        """Return counts, depths and latencies of each queue."""
+    def analytics_of_queue(self, queue: str, **query: Any) -> _analytics.QueueAnalytics:
+        """Return counts, depths and latencies of one queue and its groups."""
+    def throughput(self, **query: Any) -> _analytics.Throughput:
+        """Return pushed, popped and acknowledged messages over time."""
+    def queue_depths(self, **query: Any) -> _analytics.QueueDepths:
+        """Return depths and the age of the oldest message over time."""
+    def series(self, metric: str, **query: Any) -> _analytics.Series:
+        """Return one metric of a queue, namespace or group over time."""
     def health(self) -> dict[str, Any]:
         """Return the server's health. Raises an error, such as `DatabaseUnavailable`."""
     def metrics(self, *, per_object: bool = False) -> str:
@@ -359,21 +431,29 @@ class SyncAdmin:
         """Return the identity of this client and its permissions."""
     def ticket(self) -> _access.Ticket:
         """Create a one-time ticket for a WebSocket."""
-    def tokens(self) -> Iterator[_access.Token]: ...
+    def tokens(self) -> Iterator[_access.Token]:
+        """Iterate over API keys, without their secrets."""
     def create_token(self, **request: Any) -> _access.NewToken:
         """Create an API key. Only this response contains its secret."""
-    def rotate_token(self, id_: str, **request: Any) -> _access.NewToken: ...
-    def revoke_token(self, id_: str) -> _access.Revoked: ...
-    def audit(self, **filters: Any) -> Iterator[_access.AuditEntry]: ...
-    def schedules(self, **filters: Any) -> Iterator[_resources.Schedule]: ...
-    def schedule(self, name: str, *, reveal: bool = False) -> _resources.ScheduleDetail: ...
+    def rotate_token(self, id_: str, **request: Any) -> _access.NewToken:
+        """Replace the secret of an API key. The old one stays valid for ``grace_seconds``."""
+    def revoke_token(self, id_: str) -> _access.Revoked:
+        """Revoke an API key. Servers reject it within a second."""
+    def audit(self, **filters: Any) -> Iterator[_access.AuditEntry]:
+        """Iterate over the audit log, newest first."""
+    def schedules(self, **filters: Any) -> Iterator[_resources.Schedule]:
+        """Iterate over schedules by name, of one ``queue`` or of all."""
+    def schedule(self, name: str, *, reveal: bool = False) -> _resources.ScheduleDetail:
+        """Return a schedule with its payload, which is masked if its queue is encrypted."""
     def put_schedule(
         self, name: str, *, queue: str, cron: str, data: Any = None, **options: Any
     ) -> _resources.ScheduleDetail:
         """Create or change a schedule. Its next tick stays if possible."""
-    def pause_schedule(self, name: str) -> _resources.Schedule: ...
+    def pause_schedule(self, name: str) -> _resources.Schedule:
+        """Stop a schedule until `resume_schedule`."""
     def resume_schedule(self, name: str) -> _resources.Schedule:
         """Resume with the next tick from now on."""
     def run_schedule(self, name: str) -> Pushed:
         """Push the schedule's message now, in addition to its ticks."""
-    def delete_schedule(self, name: str) -> _resources.ScheduleDeleted: ...
+    def delete_schedule(self, name: str) -> _resources.ScheduleDeleted:
+        """Delete a schedule. Messages that it pushed stay."""

@@ -7,7 +7,7 @@ from tests.support.server import Server, until
 
 
 async def test_a_long_poll_of_an_unknown_queue_ends_as_not_found(shared: Server) -> None:
-    reply = await shared.post(f"/pop/queue/{a_queue()}", {"wait": True, "timeout": 30})
+    reply = await shared.post(f"/pop/queue/{a_queue()}", {"wait": True, "timeout": 500})
 
     assert (reply.status, reply.code) == (404, "queue_not_found")
 
