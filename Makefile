@@ -18,7 +18,7 @@ DASHBOARD := src/queen/server/dashboard/index.html
 DASHBOARD_SOURCES := dashboard/index.html dashboard/vite.config.ts \
 	$(shell find dashboard/src dashboard/public -type f ! -name schema.d.ts)
 SITE := site/index.html
-SITE_SOURCES := mkdocs.yml tools/site_docstrings.py $(shell find docs tools/site -type f) \
+SITE_SOURCES := mkdocs.yml tools/build_site.py tools/site_docstrings.py $(shell find docs tools/site -type f) \
 	$(shell find src/queen/client src/queen/jobs src/queen/testing src/queen/wire -name '*.py')
 PYTEST := $(BIN)/python -m pytest
 # A test that even its time limit cannot end ends its process, which says where it was.
@@ -195,7 +195,7 @@ docs: $(SITE)
 
 $(SITE): $(SITE_SOURCES) | $(STAMP)
 	rm -rf site
-	$(BIN)/zensical build --clean --strict --config-file mkdocs.yml
+	$(BIN)/python -m tools.build_site || { rm -rf site; exit 1; }
 
 # Build the same pages with ProperDocs, which can replace Zensical.
 docs-properdocs: | $(STAMP)

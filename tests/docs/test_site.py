@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tests.support.site import built_site
+from tools.build_site import build
 
 LOADED = {
     "img": "src",
@@ -142,3 +143,15 @@ def test_problems_are_found(tmp_path: Path) -> None:
     ]
     assert RAW.search("<p>First:\n- one\n- two</p>")
     assert not RAW.search("<p>1. A sentence - with a dash</p>")
+
+
+def test_a_build_that_started_late_is_repeated(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    starts = tmp_path / "starts"
+    late = 'echo "RuntimeError: Watcher disconnected" >&2; exit 1'
+    script = f'echo x >>{starts}; if [ "$(wc -l <{starts})" -lt 3 ]; then {late}; fi; echo built'
+    assert build(["sh", "-c", script]) == 0
+    assert capfd.readouterr().out == "built\n"
+    assert build(["sh", "-c", f"echo x >>{starts}; echo broken link; exit 1"]) == 1
+    assert len(starts.read_text("utf-8").splitlines()) == 4
