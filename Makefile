@@ -199,7 +199,7 @@ $(SITE): $(SITE_SOURCES) | $(STAMP)
 
 # Build the same pages with ProperDocs, which can replace Zensical.
 docs-properdocs: | $(STAMP)
-	$(BIN)/properdocs build --strict --quiet --config-file mkdocs.yml --site-dir site-properdocs
+	$(BIN)/properdocs build --strict --config-file mkdocs.yml --site-dir site-properdocs
 
 # Serve the site with live reload at http://localhost:8000.
 docs-serve:
