@@ -30,7 +30,7 @@ _COPIES: Final = {
 }
 """Pages in the root directory, each with the summary that its copy in docs/project starts with."""
 _EXAMPLES: Final = {
-    "Messages": ("*.py", "Run them from a checkout, with `queen dev` in another terminal."),
+    "Messages": ("*.py", "You can run them from a checkout, with `queen dev` in another terminal."),
     "Jobs": ("jobs/*.py", "Jobs also need the extra `jobs`: see [Install](install.md#extras)."),
     "Spark": ("spark/*.py", "The [Spark tutorial](../spark/tutorial.md) explains how to run it."),
 }
@@ -70,7 +70,7 @@ def decisions() -> str:
     return f"""\
 # Design decisions
 
-Read why Queen works as it does: each page gives the context, the decision and its consequences.
+Read why Queen works as it does: each page gives you the context, the decision and its consequences.
 
 {GENERATED}
 
