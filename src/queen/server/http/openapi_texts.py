@@ -52,8 +52,10 @@ def operation(route: Route) -> str:
     """Describe a route: the docstring of its handler, and the permission that it needs."""
     text = inspect.cleandoc(route.handler.__doc__ or "")
     if route.is_public:
-        return f"{text}\n\nNeeds no authentication."
-    return text if route.permission is None else f"{text}\n\nPermission: `{route.permission}`."
+        needed = "Needs no authentication."
+    else:
+        needed = "" if route.permission is None else f"Permission: `{route.permission}`."
+    return f"{text}\n\n{needed}".strip() if text else ""
 
 
 def problems(found: Iterable[type[errors.QueenError]]) -> str:
