@@ -167,7 +167,7 @@ async def _connected(dsn: str) -> AsyncGenerator["asyncpg.Connection[asyncpg.Rec
         asyncpg.PostgresError,
         asyncpg.InterfaceError,
     ) as error:
-        raise errors.DatabaseUnavailable(str(error)) from error
+        raise errors.DatabaseUnavailable(f"cannot connect to PostgreSQL: {error}") from error
     try:
         check_version(connection)
         yield connection

@@ -154,3 +154,20 @@ async def test_a_standby_is_rejected_and_so_is_a_former_primary() -> None:
         await asyncio.to_thread(new.start)
         await until(is_answered)
         await database.close()
+
+
+async def test_the_error_of_a_single_host_names_it(
+    mute: tuple[int, list[asyncio.StreamWriter]],
+) -> None:
+    port, _ = mute
+
+    with pytest.raises(ConnectionError, match=f"^127.0.0.1:{port}: TimeoutError$"):
+        await Hosts(f"postgresql://me:secret@127.0.0.1:{port}/postgres").connect(timeout=0.1)
+
+
+async def test_migrations_without_a_database_say_where_it_should_be() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        with pytest.raises(DatabaseUnavailable, match=f"PostgreSQL: 127.0.0.1:{port}: .*refused"):
+            await migrate(f"postgresql://me:secret@127.0.0.1:{port}/postgres")

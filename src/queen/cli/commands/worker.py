@@ -113,8 +113,13 @@ def _describe(app: "QueueManager", queues: Sequence[str], concurrency: int, scal
             say(
                 f"  {queue}: {name or 'every name'} ({how}, {processor.settings.attempts} attempts)"
             )
-    many = str(scale.least) if scale.least == scale.most else f"{scale.least} to {scale.most}"
-    say(f"{many} processes, each with {concurrency} concurrent jobs per queue")
+    if scale == (1, 1):
+        many = "1 process"
+    elif scale.least == scale.most:
+        many = f"{scale.least} processes, each"
+    else:
+        many = f"{scale.least} to {scale.most} processes, each"
+    say(f"{many} with {concurrency} concurrent jobs per queue")
 
 
 async def _run_one(app: "QueueManager", task: "Task") -> None:

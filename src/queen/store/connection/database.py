@@ -130,7 +130,7 @@ class Database:
                 timeout=how.timeout_seconds,
             )
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise errors.DatabaseUnavailable(f"cannot connect: {error}") from error
+            raise errors.DatabaseUnavailable(f"cannot connect to PostgreSQL: {error}") from error
         if is_away:
             database._lose("unavailable at the start")
         elif database._is_warmed:

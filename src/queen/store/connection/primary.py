@@ -114,7 +114,7 @@ class Hosts:
                 self._first = index
                 keep_alive(connection)
                 return connection
-        if len(failures) == 1:
+        if len(failures) == 1 and not isinstance(failures[0][1], OSError):
             raise failures[0][1]
         raise ConnectionError(
             "; ".join(
