@@ -4,7 +4,7 @@
  * A pause survives focus changes and reloads. A hidden tab sends no requests.
  */
 
-import { useQueryClient } from "@tanstack/vue-query";
+import { type Query, useQueryClient } from "@tanstack/vue-query";
 import { useDocumentVisibility, useIntervalFn, useSessionStorage } from "@vueuse/core";
 import { defineStore } from "pinia";
 import { computed, ref, shallowReactive, shallowRef, watch } from "vue";
@@ -61,6 +61,11 @@ export function isRefreshed({ state }: { state: { data?: unknown } }): boolean {
   return !Array.isArray(pages) || pages.length <= MOST_PAGES;
 }
 
+/** A refresh would cancel the page that is being loaded, and the list would end there. */
+function isLoadingMore({ state }: Query): boolean {
+  return state.fetchStatus === "fetching" && state.fetchMeta !== null;
+}
+
 export const useLive = defineStore("live", () => {
   const session = useSession();
   const preferences = usePreferences();
@@ -105,7 +110,8 @@ export const useLive = defineStore("live", () => {
   function refresh(): void {
     if (Date.now() - refreshedAt < pollMillis.value - EARLY_MILLIS) return;
     refreshedAt = Date.now();
-    void queries.invalidateQueries({ queryKey: ["now"], predicate: isRefreshed });
+    const predicate = (query: Query): boolean => isRefreshed(query) && !isLoadingMore(query);
+    void queries.invalidateQueries({ queryKey: ["now"], predicate });
   }
 
   function take(frame: Frame): void {

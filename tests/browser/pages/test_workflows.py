@@ -1,5 +1,6 @@
 """Workflows: the list of runs, their progress, and actions."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from typing import Any
@@ -7,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import FAST
 from tests.server.jobs.workflows import job, settle, take
@@ -16,6 +17,7 @@ from tests.support.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+CURSOR = re.compile(r"/workflows\?.*cursor=")
 BIG = 12345678901234567890
 SCRIPT = "<img src=x onerror='window.broken=true'>"
 SIGNAL = {"signal": "go", "timeoutSeconds": 3600}
@@ -70,15 +72,26 @@ async def test_runs_are_found_by_state_name_and_tag(page: Page, demo: Server) ->
 async def test_many_runs_are_loaded_in_pages(page: Page, demo: Server) -> None:
     for _ in range(120):
         await start(demo, SIGNAL, name="many")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    await page.goto(f"{demo.base_url}/workflows?name=many")
+    is_refreshed = asyncio.Event()
+
+    async def delay(route: Route) -> None:
+        await is_refreshed.wait()
+        await route.continue_()
+
+    await page.route(CURSOR, delay)
+    async with page.expect_websocket() as opening:
+        await page.goto(f"{demo.base_url}/workflows?name=many")
     await expect(page.locator("tr[aria-rowindex='2']")).to_be_visible()
-    await page.keyboard.press("End")
+    async with page.expect_request(CURSOR):
+        await page.keyboard.press("End")
+    # Activity refreshes lists, but not one that is loading its next page.
+    socket = await opening.value
+    async with socket.expect_event("framereceived", lambda frame: "message.processed" in frame):
+        await demo.post("/push", {"items": [{"queue": "other", "payload": 1}]})
+    is_refreshed.set()
     await expect(page.locator("tr[aria-rowindex='102']")).to_be_attached()
     await page.keyboard.press("End")
     await expect(page.locator("tr[aria-rowindex='121']")).to_be_visible()
-    assert any("/workflows?" in url and "cursor=" in url for url in asked)
 
 
 async def test_a_refresh_keeps_the_text_that_is_being_typed(page: Page, demo: Server) -> None:
