@@ -86,7 +86,9 @@ async def test_many_runs_are_loaded_in_pages(page: Page, demo: Server) -> None:
         await page.keyboard.press("End")
     # Activity refreshes lists, but not one that is loading its next page.
     socket = await opening.value
-    async with socket.expect_event("framereceived", lambda frame: "message.processed" in frame):
+    async with socket.expect_event(
+        "framereceived", lambda frame: "message.processed" in str(frame)
+    ):
         await demo.post("/push", {"items": [{"queue": "other", "payload": 1}]})
     is_refreshed.set()
     await expect(page.locator("tr[aria-rowindex='102']")).to_be_attached()
