@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import time
 import urllib.request
 
 from queen import Queen
@@ -14,12 +15,25 @@ from tests.support.server import Server, until
 def push_and_wait(server: Server, queue: str) -> None:
     """Push while the event loop is blocked, so that the response to a waiting pop isn't read."""
     body = json.dumps({"items": [{"queue": queue, "payload": 1}]}).encode()
-    request = urllib.request.Request(
+    earlier = sent_pops(server)
+    push = urllib.request.Request(
         f"{server.base_url}/api/v1/push", body, {"content-type": "application/json"}
     )
-    for _ in range(2):  # The server has sent the first message when it responds to the second push.
-        with urllib.request.urlopen(request, timeout=20) as response:
-            response.read()
+    with urllib.request.urlopen(push, timeout=20) as response:
+        response.read()
+    ends_at = time.monotonic() + 20
+    while sent_pops(server) == earlier:
+        assert time.monotonic() < ends_at
+
+
+def sent_pops(server: Server) -> int:
+    """Responses to pops that the server has sent. It counts a response right before it sends it."""
+    with urllib.request.urlopen(f"{server.base_url}/metrics", timeout=20) as response:
+        metrics: str = response.read().decode()
+    found = re.findall(
+        r'^queen_http_request_seconds_count\{.*route="[^"]*/pop/.*\} (\d+)', metrics, re.MULTILINE
+    )
+    return sum(map(int, found))
 
 
 async def test_a_response_sent_before_the_client_disconnects_arrives(
