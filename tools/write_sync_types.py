@@ -33,7 +33,7 @@ from queen.wire import access as _access
 from queen.wire import analytics as _analytics
 from queen.wire import resources as _resources
 from queen.wire.messages import Acknowledged, AckResult, Pushed, PushItem
-from queen.wire.options import Configured
+from queen.wire.options import Configured, ConfigureRequest, QueueConfiguration, QueueOptions
 from queen.wire.transactions import AdvanceOperation, TransactionResponse
 from typing_extensions import TypeVar
 

@@ -39,6 +39,7 @@ TAKES: Final = {f"{API}/pop", f"{API}/pop/queue/{{queue}}"} | {
 """Routes with an effect. Tests of pushes and pops cover them."""
 
 CASES: Final[Mapping[str, Case]] = {
+    f"{API}/configure": Case("queues"),
     f"{_RESOURCES}/overview": Case(),
     f"{_RESOURCES}/namespaces": Case("namespaces"),
     f"{_RESOURCES}/tasks": Case("tasks"),

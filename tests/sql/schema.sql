@@ -260,6 +260,7 @@ CREATE TABLE queen.queues (
     partition_retention_seconds double precision DEFAULT 0 NOT NULL,
     max_wait_seconds double precision DEFAULT 0 NOT NULL,
     encrypted boolean DEFAULT false NOT NULL,
+    managed_by text,
     CONSTRAINT concurrency_limit_is_not_negative CHECK ((concurrency_limit >= 0)),
     CONSTRAINT dedup_window_is_at_most_31_days CHECK (((dedup_seconds >= (0)::double precision) AND (dedup_seconds <= (2678400)::double precision))),
     CONSTRAINT delay_is_at_most_a_year CHECK (((delay_seconds >= (0)::double precision) AND (delay_seconds <= (31536000)::double precision))),
@@ -268,6 +269,7 @@ CREATE TABLE queen.queues (
     CONSTRAINT max_size_is_not_negative CHECK ((max_size >= 0)),
     CONSTRAINT max_wait_is_at_most_10_years CHECK (((max_wait_seconds >= (0)::double precision) AND (max_wait_seconds <= (315360000)::double precision))),
     CONSTRAINT priority_is_within_1000 CHECK (((priority >= '-1000'::integer) AND (priority <= 1000))),
+    CONSTRAINT queue_managers_are_named CHECK (((length(managed_by) >= 1) AND (length(managed_by) <= 255))),
     CONSTRAINT rate_limit_is_whole CHECK ((((rate_max IS NULL) AND (rate_ms IS NULL) AND (rate_per IS NULL)) OR ((rate_max IS NOT NULL) AND (rate_max > 0) AND (rate_ms IS NOT NULL) AND (rate_ms >= 16) AND (rate_per IS NOT NULL) AND (rate_per = ANY (ARRAY['queue'::text, 'partition'::text]))))),
     CONSTRAINT retention_is_at_most_100_years CHECK ((((retention_seconds >= (0)::double precision) AND (retention_seconds <= ('3153600000'::bigint)::double precision)) AND ((completed_retention_seconds >= (0)::double precision) AND (completed_retention_seconds <= ('3153600000'::bigint)::double precision)) AND ((partition_retention_seconds >= (0)::double precision) AND (partition_retention_seconds <= ('3153600000'::bigint)::double precision)))),
     CONSTRAINT retry_backoff_is_from_1_to_100 CHECK (((retry_backoff >= (1)::double precision) AND (retry_backoff <= (100)::double precision))),
@@ -2918,7 +2920,9 @@ CREATE TABLE queen.keys (
     created_by text NOT NULL,
     expires_at timestamp with time zone,
     revoked_at timestamp with time zone,
+    managed_by text,
     CONSTRAINT digests_are_sha256 CHECK (((length(digest) = 32) AND (length(old_digest) = 32))),
+    CONSTRAINT key_managers_are_named CHECK (((length(managed_by) >= 1) AND (length(managed_by) <= 255))),
     CONSTRAINT keys_have_a_role_or_permissions CHECK ((num_nonnulls(role, permissions) = 1)),
     CONSTRAINT requests_per_second_is_positive CHECK ((requests_per_second > (0)::double precision))
 );
@@ -3461,9 +3465,11 @@ CREATE TABLE queen.schedules (
     last_at timestamp with time zone,
     error text,
     created_at timestamp with time zone NOT NULL,
+    managed_by text,
     CONSTRAINT missed_is_known CHECK ((missed = ANY (ARRAY['skip'::text, 'once'::text, 'all'::text]))),
     CONSTRAINT next_tick_is_looked_at CHECK (((next_at IS NULL) = (look_at IS NULL))),
-    CONSTRAINT paused_has_no_tick CHECK (((NOT paused) OR (next_at IS NULL)))
+    CONSTRAINT paused_has_no_tick CHECK (((NOT paused) OR (next_at IS NULL))),
+    CONSTRAINT schedule_managers_are_named CHECK (((length(managed_by) >= 1) AND (length(managed_by) <= 255)))
 )
 WITH (fillfactor='50');
 

@@ -13,7 +13,7 @@ from queen.client.durations import Duration
 from queen.client.transport.base import Transport
 from queen.wire import access as _access, analytics as _analytics, resources as _resources
 from queen.wire.messages import Acknowledged, AckResult, Pushed, PushItem
-from queen.wire.options import Configured
+from queen.wire.options import Configured, ConfigureRequest, QueueConfiguration, QueueOptions
 from queen.wire.transactions import AdvanceOperation, TransactionResponse
 
 T = TypeVar("T", default=Any)
@@ -309,6 +309,12 @@ class SyncAdmin:
         """Iterate over queues, by ``namespace``, ``task`` or ``search``, sorted by ``sort``."""
     def queue(self, name: str) -> _resources.QueueDetail:
         """Return a queue with its options, counts and groups."""
+    def configurations(self, **filters: Any) -> Iterator[QueueConfiguration]:
+        """Iterate over queues with their options, by name, without counts."""
+    def default_options(self) -> QueueOptions:
+        """Return the options of a new queue."""
+    def configure(self, request: ConfigureRequest, *, version: int | None = None) -> Configured:
+        """Create or change a queue. With a version, raise VersionMismatch if it has another one."""
     def partitions(self, queue: str, **filters: Any) -> Iterator[_resources.PartitionInfo]:
         """Iterate over the partitions of a queue, by ``prefix`` or ``state``."""
     def deliveries(self, queue: str, **filters: Any) -> Iterator[_resources.DeliveryInfo]:
@@ -431,10 +437,12 @@ class SyncAdmin:
         """Return the identity of this client and its permissions."""
     def ticket(self) -> _access.Ticket:
         """Create a one-time ticket for a WebSocket."""
-    def tokens(self) -> Iterator[_access.Token]:
+    def tokens(self, **filters: Any) -> Iterator[_access.Token]:
         """Iterate over API keys, without their secrets."""
     def create_token(self, **request: Any) -> _access.NewToken:
         """Create an API key. Only this response contains its secret."""
+    def change_token(self, id_: str, **request: Any) -> _access.Token:
+        """Replace everything about an API key except its secret."""
     def rotate_token(self, id_: str, **request: Any) -> _access.NewToken:
         """Replace the secret of an API key. The old one stays valid for ``grace_seconds``."""
     def revoke_token(self, id_: str) -> _access.Revoked:

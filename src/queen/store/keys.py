@@ -44,6 +44,7 @@ class Keys:
         requests_per_second: float | None,
         created_by: str,
         expires_at: datetime | None,
+        managed_by: str | None = None,
     ) -> Record:
         rows = await self._database.fetch(
             "make_key",
@@ -56,7 +57,29 @@ class Keys:
             requests_per_second,
             created_by,
             expires_at,
+            managed_by,
         )
+        return rows[0]
+
+    async def change(
+        self,
+        id_: str,
+        *,
+        name: str,
+        role: str | None,
+        permissions: Sequence[str] | None,
+        scopes: list[dict[str, Any]] | None,
+        requests_per_second: float | None,
+        expires_at: datetime | None,
+        managed_by: str | None,
+    ) -> Record:
+        """Change everything about a key except its secret."""
+        rows = await self._database.fetch(
+            "change_key",
+            *(id_, name, role, permissions, scopes, requests_per_second, expires_at, managed_by),
+        )
+        if not rows:
+            raise errors.NotFound(f"API key {id_} does not exist")
         return rows[0]
 
     async def list(self, *, after: str, limit: int, with_revoked: bool = False) -> list[Record]:

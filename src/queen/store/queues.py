@@ -9,6 +9,8 @@ from queen.store.connection.database import Database, Record
 
 _DEDUP_SECONDS: Final = 86_400.0
 """The same as in `queen.default_options`."""
+_SCHEMA_BYTES: Final = 2**18
+"""Stored size of the schemas on one page. Compressed, they can be as large as the largest body."""
 
 
 class Queues:
@@ -64,6 +66,17 @@ class Queues:
             "configure", name, namespace, task, options, is_replaced, version, self._defaults
         )
         return rows[0]
+
+    async def default_options(self) -> dict[str, Any]:
+        """The option columns of a new queue."""
+        return (await self._database.fetch("default_options", self._defaults))[0]["options"]
+
+    async def options_page(
+        self, *, after: str, limit: int, patterns: Sequence[str] | None
+    ) -> tuple[list[Record], bool]:
+        """Queues with their options, by name, and whether the page ended early."""
+        rows = await self._database.fetch("list_options", after, limit, patterns, _SCHEMA_BYTES)
+        return rows, bool(rows) and len(rows) < rows[0]["rows"]
 
     async def configure_partition(self, queue: str, partition: str, *, priority: int) -> None:
         await self._database.fetch("configure_partition", queue, partition, priority)

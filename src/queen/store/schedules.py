@@ -36,12 +36,18 @@ class Schedules:
         is_paused: bool | None,
         next_at: datetime | None,
         queues: Sequence[str],
+        manager: tuple[str | None] | None = None,
     ) -> Record | None:
-        """Create or change a schedule. None if it belongs to another queue by now."""
+        """
+        Create or change a schedule. None if it belongs to another queue by now.
+
+        ``manager``: the new owner, or None to keep the present one.
+        """
         rows = await self._database.fetch(
             "put_schedule",
             *(name, queue, partition, cron, time_zone, missed, message, is_paused, next_at),
             list(queues),
+            *(manager is not None, manager and manager[0]),
         )
         return rows[0] if rows else None
 

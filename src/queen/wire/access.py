@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from queen.redacted import redacted
-from queen.wire.messages import Request, Wire
+from queen.wire.messages import Manager, Request, Wire
 
 PermissionName = Literal["produce", "consume", "browse", "configure", "operate", "destroy", "admin"]
 RoleName = Literal["admin", "read-write", "read-only", "write-only"]
@@ -28,7 +28,7 @@ class Scope(Request, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TokenRequest(Request, frozen=True, kw_only=True):
-    """A new API key: with a role or with permissions, for all queues or some."""
+    """An API key: with a role or with permissions, for all queues or some."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
     """Name of the key, 1 to 255 characters, shown in the audit log."""
@@ -42,6 +42,8 @@ class TokenRequest(Request, frozen=True, kw_only=True):
     """Time when the key expires, with a time zone. Default: never."""
     requests_per_second: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)] | None = None
     """Largest number of requests per second. Default: no limit."""
+    managed_by: Manager | None = None
+    """Name of the configuration that owns the key. `queen apply` sets it."""
 
     def __post_init__(self) -> None:
         if (self.role is None) == (self.permissions is None):
@@ -82,6 +84,8 @@ class Token(Wire, frozen=True, kw_only=True):
     """Caller that created the key."""
     revoked_at: datetime | None
     """Time when the key was revoked; null if it was not."""
+    managed_by: str | None = None
+    """Name of the configuration that owns the key."""
 
 
 class NewToken(Token, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Bodies of push, pop, ack and lease."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     Payload = bytes | msgspec.Raw
 else:
     Payload = msgspec.Raw  # As decoded. Code that creates an item may pass bytes.
+
+Manager = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$(?!\n)")
+]
+"""The configuration that owns an object: the `manager` of a manifest for `queen apply`."""
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):

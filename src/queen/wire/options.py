@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from queen.wire.messages import Request, Wire
+from queen.wire.messages import Manager, Request, Wire
 
 
 class RateLimit(Request, frozen=True, kw_only=True):
@@ -92,6 +92,8 @@ class QueueOptions(Request, frozen=True, kw_only=True, omit_defaults=True):
     Default: null."""
     encryption_enabled: bool | UnsetType | None = UNSET
     """Store payloads and headers encrypted, from the next push on. Default: false."""
+    managed_by: Manager | UnsetType | None = UNSET
+    """Name of the configuration that owns the queue. `queen apply` sets it. Default: null."""
 
     def columns(self) -> dict[str, Any]:
         """Return the changed columns; None for the default."""
@@ -157,11 +159,9 @@ class ConfigureRequest(Request, frozen=True, kw_only=True):
     """`merge` (default) keeps absent options unchanged, `replace` resets them to their defaults."""
 
 
-class Configured(Wire, frozen=True, kw_only=True):
+class QueueConfiguration(Wire, frozen=True, kw_only=True):
     """A queue with all its options."""
 
-    configured: bool
-    """Always true."""
     queue: str
     """Name of the queue."""
     namespace: str
@@ -172,3 +172,10 @@ class Configured(Wire, frozen=True, kw_only=True):
     """All options of the queue, as they are in force."""
     version: int
     """Version of the configuration, which rises with each change. Send it as `If-Match`."""
+
+
+class Configured(QueueConfiguration, frozen=True, kw_only=True):
+    """A queue that was created or changed, with all its options."""
+
+    configured: bool
+    """Always true."""

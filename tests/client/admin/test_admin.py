@@ -8,6 +8,7 @@ import pytest
 
 from queen import Message, Queen, errors
 from queen.server.routes.table import ROUTES
+from queen.wire.options import ConfigureRequest, QueueOptions
 from tests.client.faults import Faulty
 
 OTHERS = re.compile(
@@ -56,6 +57,14 @@ async def queues_and_groups(queen: Queen, name: str) -> None:
     assert "bill" in [each.name async for each in admin.tasks()]
     assert [each.name async for each in admin.queues(namespace="shop")] == [name]
     assert (await admin.queue(name)).name == name
+    (configured,) = [each async for each in admin.configurations(limit=1000) if each.queue == name]
+    assert (configured.namespace, configured.options.lease_time) == ("shop", 300)
+    assert (await admin.default_options()).lease_time == 300
+    request = ConfigureRequest(queue=name, options=QueueOptions(lease_time=60))
+    changed = await admin.configure(request, version=configured.version)
+    assert changed.options.lease_time == 60
+    with pytest.raises(errors.VersionMismatch):
+        await admin.configure(request, version=configured.version)
     assert [each.name async for each in admin.partitions(name)] == ["p"]
     (delivery,) = [each async for each in admin.deliveries(name)]
     assert (await admin.release_delivery(name, delivery.id)).released
@@ -165,6 +174,8 @@ async def access(queen: Queen) -> None:
     made = await admin.create_token(name="ci", role="read-only", scopes=[{"queue": "a*"}])
     assert made.token.startswith("qk_")
     assert (await admin.rotate_token(made.id, grace_seconds=1)).token != made.token
+    changed = await admin.change_token(made.id, name="cd", role="read-only", managed_by="shop")
+    assert (changed.id, changed.name, changed.managed_by) == (made.id, "cd", "shop")
     assert made.id in [each.id async for each in admin.tokens()]
     assert (await admin.revoke_token(made.id)).revoked
     assert [each async for each in admin.audit()]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.callers import KEYS, Caller, make_key
 from tests.support.clock import Clock
-from tests.support.server import Server, until
+from tests.support.server import Reply, Server, until
 
 
 @pytest.fixture
@@ -135,6 +135,84 @@ async def test_a_rotated_key_is_rejected_immediately_or_after_its_grace_period(
     assert (await second.get("/auth/me")).status == 401
     assert (await Caller(admin.server, third["token"]).get("/auth/me")).status == 200
     assert (await admin.post("/tokens/0123456789ab/rotate")).code == "not_found"
+
+
+async def test_a_changed_key_keeps_its_secret(admin: Caller) -> None:
+    body = {"name": "k", "role": "read-only", "managedBy": "shop"}
+    made = (await admin.post("/tokens", body)).body
+    caller = Caller(admin.server, made["token"])
+    assert made["managedBy"] == "shop"
+
+    scopes = [{"queue": "shop.*"}]
+    body = {"name": "l", "permissions": ["browse", "produce"], "scopes": scopes}
+    changed = await admin.post(f"/tokens/{made['id']}", {**body, "requestsPerSecond": 100})
+
+    assert changed.status == 200, changed
+    assert changed.body == {
+        **{name: value for name, value in made.items() if name != "token"},
+        **{"name": "l", "role": None, "permissions": ["browse", "produce"], "scopes": scopes},
+        **{"requestsPerSecond": 100, "managedBy": None},
+    }
+    assert changed.body in (await admin.get("/tokens")).body["tokens"]
+    me = (await caller.get("/auth/me")).body
+    assert (me["name"], me["scopes"]) == ("key:l", scopes)
+    assert (await caller.push("shop.orders")).status == 201
+    assert (await caller.push("other")).code == "forbidden"
+    records = (await admin.get("/audit", action="POST /api/v1/tokens/{id}")).body["records"]
+    assert [each["record"]["before"]["name"] for each in records] == ["k"]
+
+
+async def test_a_change_of_a_key_obeys_the_rules_of_a_new_one(
+    dsn: str, clock: Clock, admin: Caller
+) -> None:
+    ends = (await clock.now() + timedelta(seconds=5)).isoformat().replace("+00:00", "Z")
+    made = (await admin.post("/tokens", {"name": "k", "role": "admin", "expiresAt": ends})).body
+    path = f"/tokens/{made['id']}"
+    limited = Caller(admin.server, await make_key(dsn, permissions=["admin"]))
+
+    assert (await limited.post(path, {"name": "k", "role": "admin"})).code == "forbidden"
+    assert (await admin.post(path, {"name": "k"})).code == "bad_request"
+    assert (await admin.post("/tokens/0123456789ab", {"name": "k", "role": "admin"})).status == 404
+    await clock.advance(seconds=6)
+    # An expiry in the past can stay, but cannot be set.
+    kept = await admin.post(path, {"name": "l", "role": "admin", "expiresAt": ends})
+    assert kept.body["name"] == "l", kept
+    past = {"name": "l", "role": "admin", "expiresAt": "2020-01-01T00:00:00Z"}
+    assert (await admin.post(path, past)).code == "bad_request"
+    assert (await admin.delete(path)).status == 200
+    assert (await admin.post(path, {"name": "l", "role": "admin"})).code == "not_found"
+
+
+async def test_waiting_calls_end_if_their_key_is_restricted_but_not_if_it_is_extended(
+    admin: Caller,
+) -> None:
+    scopes = [{"queue": "a"}]
+    made = (await admin.post("/tokens", {"name": "k", "role": "read-write", "scopes": scopes})).body
+    await admin.post("/configure", {"queue": "a"})
+    caller, path = Caller(admin.server, made["token"]), f"/tokens/{made['id']}"
+
+    def wait() -> asyncio.Task[Reply]:
+        query = {"wait": True, "timeout": 30_000}
+        return asyncio.create_task(caller.post("/pop/queue/a", query))
+
+    async def is_waiting(count: int) -> bool:
+        lines = (await admin.get("/metrics")).body.decode().splitlines()
+        found = [line for line in lines if line.startswith("queen_waiters{")]
+        return sum(float(line.split()[-1]) for line in found) == count
+
+    first = wait()
+    await until(lambda: is_waiting(1))
+    wider = {"name": "k", "role": "read-write", "scopes": [*scopes, {"queue": "b"}]}
+    assert (await admin.post(path, wider)).status == 200
+    second = wait()
+    await until(lambda: is_waiting(2))
+    assert not first.done()
+
+    narrower = {"name": "k", "role": "read-write", "scopes": [{"queue": "b"}]}
+    assert (await admin.post(path, narrower)).status == 200
+    async with asyncio.timeout(10):
+        assert [(await each).code for each in (first, second)] == ["unauthorized"] * 2
+    assert (await caller.post("/pop/queue/a", {})).code == "forbidden"
 
 
 async def test_an_expired_key_is_rejected(clock: Clock, admin: Caller) -> None:

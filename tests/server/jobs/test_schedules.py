@@ -39,6 +39,7 @@ async def test_a_schedule_is_created_shown_and_deleted(clock: Clock, server: Ser
         "lastAt": None,
         "error": None,
         "createdAt": made.body["createdAt"],
+        "managedBy": None,
         "payload": {"n": 1},
         "masked": False,
         "headers": None,
@@ -53,6 +54,22 @@ async def test_a_schedule_is_created_shown_and_deleted(clock: Clock, server: Ser
     assert (await server.delete("/schedules/a%2Fb")).body == {"success": True, "name": "a/b"}
     for reply in (await server.get("/schedules/a%2Fb"), await server.delete("/schedules/a%2Fb")):
         assert (reply.status, reply.code) == (404, "not_found")
+
+
+async def test_a_schedule_keeps_its_manager_until_a_request_names_another(server: Server) -> None:
+    async def put(**fields: object) -> object:
+        reply = await server.post("/schedules", {**HOURLY, **fields})
+        assert reply.status == 200, reply
+        (listed,) = (await server.get("/schedules")).body["schedules"]
+        assert listed["managedBy"] == reply.body["managedBy"]
+        return reply.body["managedBy"]
+
+    assert await put(managedBy="shop") == "shop"
+    assert await put() == "shop"
+    assert (await server.post("/schedules/a%2Fb/pause")).body["managedBy"] == "shop"
+    assert await put(managedBy="other") == "other"
+    assert await put(managedBy=None) is None
+    assert (await server.post("/schedules", {**HOURLY, "managedBy": ""})).code == "bad_request"
 
 
 async def test_a_server_pushes_due_messages(server: Server) -> None:

@@ -1,6 +1,7 @@
 """Configure over HTTP: every option is stored, shown and checked."""
 
 import re
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from queen.wire.options import QueueOptions
 from tests.support.calls import a_queue, ack, configure, data, items, pop, pop_one, push
 from tests.support.server import Reply, Server, until
+from tests.support.verbs import pages
 
 DEFAULTS = {
     "leaseTime": 300,
@@ -36,6 +38,7 @@ DEFAULTS = {
     "maxPayloadBytes": None,
     "schema": None,
     "encryptionEnabled": False,
+    "managedBy": None,
 }
 OTHERS = {
     "leaseTime": 7.5,
@@ -62,6 +65,7 @@ OTHERS = {
     "maxPayloadBytes": 100,
     "schema": {"type": "object"},
     "encryptionEnabled": True,
+    "managedBy": "shop",
 }
 
 
@@ -111,6 +115,31 @@ async def test_options_are_kept_and_null_resets_one(shared: Server, option: str)
     assert shown(default["options"]) == DEFAULTS
 
 
+async def test_options_of_all_queues_are_listed_by_name_with_the_defaults(dsn: str) -> None:
+    async with Server(dsn, {"DEFAULT_RETRY_LIMIT": "7"}) as server:
+        made = [await configure(server, name, leaseTime=10) for name in ("c", "a", "b")]
+
+        first, second = await pages(server, "/configure", "queues", limit=2)
+        whole = (await server.get("/configure")).body
+
+        assert first + second == whole["queues"]
+        assert [each["queue"] for each in whole["queues"]] == ["a", "b", "c"]
+        assert all({"configured": True, **each} in made for each in whole["queues"])
+        assert shown(whole["defaults"]) == {**DEFAULTS, "retryLimit": 7}
+        assert (await server.get("/configure", cursor="x")).code == "bad_request"
+
+
+async def test_a_page_of_options_ends_early_if_schemas_are_large(dsn: str) -> None:
+    async with Server(dsn) as server:
+        for name in "abcd":
+            await configure(server, name, schema={"const": secrets.token_hex(75_000)})
+
+        found = await pages(server, "/configure", "queues", limit=100)
+
+        # The page contains the queue that exceeds the limit.
+        assert [[each["queue"] for each in page] for page in found] == [["a", "b"], ["c", "d"]]
+
+
 async def test_replace_resets_absent_options(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue, leaseTime=10, retryLimit=1)
@@ -150,6 +179,9 @@ async def test_dead_letter_queue_is_an_alias(shared: Server) -> None:
         {"schema": {"$ref": "https://example.com/schema.json"}},
         {"maxPayloadBytes": 0},
         {"paused": "yes"},
+        {"managedBy": ""},
+        {"managedBy": "a\0b"},
+        {"managedBy": "a" * 256},
     ],
 )
 async def test_an_invalid_option_is_rejected(shared: Server, options: object) -> None:

@@ -219,6 +219,16 @@ async def test_schema_validates_every_payload(shared: Server) -> None:
     assert (alone.status, alone.code, alone.body["applied"]) == (422, "schema_violation", False)
 
 
+async def test_managed_by_does_not_affect_delivery(shared: Server) -> None:
+    queue = a_queue()
+    await configure(shared, queue, managedBy="shop")
+    await push(shared, queue, 1)
+
+    assert data(await pop(shared, queue)) == [1]
+    detail = (await shared.get(f"/resources/queues/{queue}")).body
+    assert detail["options"]["managedBy"] == "shop"
+
+
 async def test_an_encrypted_queue_rejects_pushes_without_an_encryption_key(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue, encryptionEnabled=True)

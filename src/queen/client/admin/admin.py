@@ -13,6 +13,12 @@ from queen.client.admin.schedules import Schedules
 from queen.client.admin.tokens import Access
 from queen.client.backoff import Backoff
 from queen.wire import resources as wire
+from queen.wire.options import (
+    Configured,
+    ConfigureRequest,
+    QueueConfiguration,
+    QueueOptions,
+)
 
 
 class Admin(Analytics, Access, Schedules):
@@ -46,6 +52,22 @@ class Admin(Analytics, Access, Schedules):
     async def queue(self, name: str) -> wire.QueueDetail:
         """Return a queue with its options, counts and groups."""
         return await self._get(_queue(name), wire.QueueDetail)
+
+    def configurations(self, **filters: Any) -> AsyncIterator[QueueConfiguration]:  # noqa: ANN401
+        """Iterate over queues with their options, by name, without counts."""
+        return self._pages("/configure", wire.QueueConfigurations, "queues", filters)
+
+    async def default_options(self) -> QueueOptions:
+        """Return the options of a new queue."""
+        page = await self._get("/configure", wire.QueueConfigurations, {"limit": 1})
+        return page.defaults
+
+    async def configure(
+        self, request: ConfigureRequest, *, version: int | None = None
+    ) -> Configured:
+        """Create or change a queue. With a version, raise VersionMismatch if it has another one."""
+        headers = None if version is None else {"If-Match": str(version)}
+        return await self._send("POST", "/configure", request, Configured, headers=headers)
 
     def partitions(self, queue: str, **filters: Any) -> AsyncIterator[wire.PartitionInfo]:  # noqa: ANN401
         """Iterate over the partitions of a queue, by ``prefix`` or ``state``."""

@@ -43,12 +43,19 @@ class Calls:
         return answer(reply, type_)
 
     async def _send(
-        self, method: str, path: str, body: object, type_: type[T], *, is_repeatable: bool = False
+        self,
+        method: str,
+        path: str,
+        body: object,
+        type_: type[T],
+        *,
+        is_repeatable: bool = False,
+        headers: dict[str, str] | None = None,
     ) -> T:
         """Send a request. By default it is repeated only if it was certainly not applied."""
         sent = None if body is None else msgspec.json.encode(body)
         reply = await self._transport.exchange(
-            method, API + path, sent, is_repeatable=is_repeatable
+            method, API + path, sent, is_repeatable=is_repeatable, headers=headers
         )
         return answer(reply, type_)
 

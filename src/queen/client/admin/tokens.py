@@ -18,14 +18,19 @@ class Access(Calls):
         """Create a one-time ticket for a WebSocket."""
         return await self._send("POST", "/auth/ticket", None, wire.Ticket)
 
-    def tokens(self) -> AsyncIterator[wire.Token]:
+    def tokens(self, **filters: Any) -> AsyncIterator[wire.Token]:  # noqa: ANN401
         """Iterate over API keys, without their secrets."""
-        return self._pages("/tokens", wire.TokenList, "tokens", {})
+        return self._pages("/tokens", wire.TokenList, "tokens", filters)
 
     async def create_token(self, **request: Any) -> wire.NewToken:  # noqa: ANN401 - of TokenRequest
         """Create an API key. Only this response contains its secret."""
         body = wire.TokenRequest(**request)
         return await self._send("POST", "/tokens", body, wire.NewToken)
+
+    async def change_token(self, id_: str, **request: Any) -> wire.Token:  # noqa: ANN401 - of TokenRequest
+        """Replace everything about an API key except its secret."""
+        body = wire.TokenRequest(**request)
+        return await self._send("POST", f"/tokens/{name_of(id_)}", body, wire.Token)
 
     async def rotate_token(self, id_: str, **request: Any) -> wire.NewToken:  # noqa: ANN401
         """Replace the secret of an API key. The old one stays valid for ``grace_seconds``."""

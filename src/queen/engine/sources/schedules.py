@@ -80,11 +80,13 @@ class Schedules(PeriodicTask):
         missed: str = "once",
         is_paused: bool | None = None,
         queues: Iterable[str] = (),
+        manager: tuple[str | None] | None = None,
     ) -> Record:
         """
         Create or change a schedule.
 
         ``queues``: the queues that an existing schedule may belong to, besides this one.
+        ``manager``: its new owner, or None to keep the present one.
         """
         check_name("schedule", name, _MOST_NAME_BYTES)
         now = await self._now()
@@ -107,6 +109,7 @@ class Schedules(PeriodicTask):
             is_paused=is_paused,
             next_at=next_at,
             queues=[queue, *queues],
+            manager=manager,
         )
         if row is None:
             raise errors.VersionMismatch(f"schedule {name} was changed at the same time")

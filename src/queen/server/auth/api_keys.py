@@ -85,6 +85,11 @@ class _Entry(NamedTuple):
                 found = secret.caller
         return found
 
+    def admits(self, caller: Caller) -> bool:
+        """Whether the caller's secret is still accepted, with at least its permissions."""
+        current = None if caller.digest is None else self.caller(caller.digest)
+        return current is not None and current.includes(caller)
+
 
 class _Secret(NamedTuple):
     digest: bytes
@@ -129,28 +134,28 @@ class Keys:
         return caller
 
     async def is_valid(self, caller: Caller) -> bool:
-        """Whether this caller's secret is still accepted."""
+        """Whether this caller's secret is still accepted, with at least its permissions."""
         if caller.key_id is None or caller.digest is None:
             return False
-        return (await self._entry(caller.key_id)).caller(caller.digest) is not None
+        return (await self._entry(caller.key_id)).admits(caller)
 
     async def revoked(self, callers: Collection[Caller]) -> list[Caller]:
         """
-        Find the callers whose secrets were revoked or have expired, with one statement.
+        Find the callers whose keys were revoked, restricted or have expired, with one statement.
 
         While the database is unavailable, secrets end by this machine's clock only.
         """
-        asked = [(each, each.key_id, each.digest) for each in callers]
-        reads = {id_: self._read(id_) for _, id_, _ in asked if id_}
+        asked = [(each, each.key_id) for each in callers]
+        reads = {id_: self._read(id_) for _, id_ in asked if id_}
         if reads:
             await asyncio.wait(reads.values())
         found: list[Caller] = []
-        for caller, id_, digest in asked:
-            if id_ is None or digest is None:
+        for caller, id_ in asked:
+            if id_ is None:
                 continue
             is_read = reads[id_].exception() is None
             entry = reads[id_].result() if is_read else self._entries.get(id_)
-            if entry is not None and entry.caller(digest) is None:
+            if entry is not None and not entry.admits(caller):
                 found.append(caller)
         return found
 
@@ -284,4 +289,5 @@ def token_of(row: Record) -> Token:
         created_at=row["created_at"],
         created_by=row["created_by"],
         revoked_at=row["revoked_at"],
+        managed_by=row["managed_by"],
     )

@@ -115,6 +115,12 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
             return role in ROLES and ROLES[role] <= self.permissions
         return self.permissions.issuperset(permissions or ())
 
+    def includes(self, other: "Caller") -> bool:
+        """Whether the caller has at least the permissions and the scopes of another one."""
+        return self.permissions >= other.permissions and (
+            self.scopes is None or (other.scopes is not None and {*other.scopes} <= {*self.scopes})
+        )
+
     def require_unscoped(self) -> None:
         """Raise Forbidden for a caller with scopes, because this concerns the whole server."""
         if self.scopes is not None:

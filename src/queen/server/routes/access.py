@@ -1,7 +1,7 @@
 """The current caller, tickets, API keys, and the audit log."""
 
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -20,6 +20,7 @@ from queen.wire.access import (
     Revoked,
     RotateRequest,
     Ticket,
+    Token,
     TokenList,
     TokenRequest,
 )
@@ -107,28 +108,40 @@ async def list_tokens(call: Call) -> Answer:
 async def make_token(call: Call) -> Answer:
     """Create an API key. Only this response contains its secret."""
     request = await call.body(TokenRequest)
-    if not call.caller.covers(request.role, request.permissions):
-        raise errors.Forbidden("an API key cannot have permissions that its creator lacks")
-    if request.expires_at is not None:
-        now: datetime = (await call.state.engine.store.database.fetch("now"))[0]["now"]
-        if request.expires_at <= now:
-            raise errors.BadRequest("expiresAt must be in the future")
+    _check_permissions(call, request)
+    await _check_expiry(call, request)
     key = new_key()
     row = await call.state.engine.store.keys.make(
-        key.id,
-        key.digest,
-        name=request.name,
-        role=request.role,
-        permissions=request.permissions,
-        scopes=None if request.scopes is None else msgspec.to_builtins(request.scopes),
-        requests_per_second=request.requests_per_second,
-        created_by=call.caller.name,
-        expires_at=request.expires_at,
+        key.id, key.digest, created_by=call.caller.name, **_fields(request)
     )
     await _refresh(call, key.id)
     token = token_of(row)
     call.audit(after=token)
     return Answer(NewToken(**msgspec.structs.asdict(token), token=key.text), status=201)
+
+
+@route(
+    "POST /api/v1/tokens/{id}",
+    "Change an API key",
+    Permission.ADMIN,
+    {200: Token},
+    body=TokenRequest,
+    problems=(errors.NotFound,),
+)
+async def change_token(call: Call) -> Answer:
+    """Replace the name, permissions, scopes and limits of a key. Its secret stays the same."""
+    request = await call.body(TokenRequest)
+    id_ = _key_id(call)
+    known = await call.state.engine.store.keys.one(id_)
+    call.audit(before=token_of(known))
+    _check_permissions(call, request)
+    if request.expires_at != known["expires_at"]:
+        await _check_expiry(call, request)
+    row = await call.state.engine.store.keys.change(id_, **_fields(request))
+    await _refresh(call, id_)
+    token = token_of(row)
+    call.audit(after=token)
+    return Answer(token)
 
 
 @route(
@@ -212,6 +225,24 @@ async def list_audit(call: Call) -> Answer:
     return Answer(
         AuditPage(records=entries, next_cursor=entries[-1].id if len(rows) > limit else None)
     )
+
+
+def _check_permissions(call: Call, request: TokenRequest) -> None:
+    if not call.caller.covers(request.role, request.permissions):
+        raise errors.Forbidden("an API key cannot have permissions that its creator lacks")
+
+
+async def _check_expiry(call: Call, request: TokenRequest) -> None:
+    if request.expires_at is not None:
+        now: datetime = (await call.state.engine.store.database.fetch("now"))[0]["now"]
+        if request.expires_at <= now:
+            raise errors.BadRequest("expiresAt must be in the future")
+
+
+def _fields(request: TokenRequest) -> dict[str, Any]:
+    """Return the columns of a key."""
+    scopes = None if request.scopes is None else msgspec.to_builtins(request.scopes)
+    return {**msgspec.structs.asdict(request), "scopes": scopes}
 
 
 def _key_id(call: Call) -> str:

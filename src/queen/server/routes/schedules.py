@@ -132,6 +132,7 @@ async def put(call: Call) -> Answer:
         ),
         is_paused=request.paused,
         queues=queues,
+        manager=None if request.managed_by is msgspec.UNSET else (request.managed_by,),
     )
     call.audit(queue=row["queue"], before=old and _audited(old), after=_audited(row))
     return await _detail(call, row)
@@ -236,5 +237,5 @@ def _shown(row: Record) -> dict[str, Any]:
 
 def _audited(row: Record) -> dict[str, Any]:
     """Return the fields for the audit log, without the payload."""
-    names = ("name", "queue", "partition", "cron", "time_zone", "missed", "paused")
+    names = ("name", "queue", "partition", "cron", "time_zone", "missed", "paused", "managed_by")
     return {name: row[name] for name in names}

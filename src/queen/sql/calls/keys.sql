@@ -36,13 +36,15 @@ left join lateral (
 
 -- name: make_key
 -- Store a new API key.
-insert into queen.keys as k (id, digest, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at)
-values ($1, $2, $3, $4, $5, $6, $7, queen.now(), $8, $9)
-returning id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at;
+insert into queen.keys as k (
+  id, digest, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, managed_by
+)
+values ($1, $2, $3, $4, $5, $6, $7, queen.now(), $8, $9, $10)
+returning id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at, managed_by;
 
 -- name: list_keys
 -- API keys after an id, including revoked ones on request.
-select id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at
+select id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at, managed_by
 from queen.keys
 where id > $1 and ($2::boolean or revoked_at is null)
 order by id
@@ -50,9 +52,16 @@ limit $3;
 
 -- name: key_with_id
 -- One API key that is not revoked.
-select id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at
+select id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at, managed_by
 from queen.keys
 where id = $1 and revoked_at is null;
+
+-- name: change_key
+-- Change everything about an API key except its secret.
+update queen.keys
+set name = $2, role = $3, permissions = $4, scopes = $5, requests_per_second = $6, expires_at = $7, managed_by = $8
+where id = $1 and revoked_at is null
+returning id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at, managed_by;
 
 -- name: rotate_key
 -- Give an API key a new secret; the old one stays valid for some seconds.
@@ -62,7 +71,7 @@ set
   old_until = case when $3::float8 > 0 then queen.now() + make_interval(secs => $3::float8) end,
   digest = $2
 where id = $1 and revoked_at is null
-returning id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at;
+returning id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at, managed_by;
 
 -- name: revoke_key
 -- Revoke an API key.

@@ -21,6 +21,28 @@ limit 1000;
 -- Create or change a queue.
 select * from queen.configure($1, $2, $3, $4, $5, $6, $7);
 
+-- name: default_options
+-- The options of a new queue, by column. $1: the server's own defaults.
+select queen.default_options() || $1::jsonb as options;
+
+-- name: list_options
+-- Queues with their options, by name, after a name; $3: patterns. The page ends early if schemas take more than $4 bytes of
+-- storage; rows: its size without that.
+select q.*, p.rows
+from (
+  select l.id, l.name, sum(l.bytes) over (order by l.name) - l.bytes as bytes_before, count(*) over () as rows
+  from (
+    select q.id, q.name, coalesce(pg_column_size(q.schema), 0) as bytes
+    from queen.queues q
+    where q.deleted_at is null and q.name > $1 and queen.sees(q.name, q.namespace, $3)
+    order by q.name
+    limit $2
+  ) l
+) p
+cross join lateral (select q.* from queen.queues q where q.id = p.id offset 0) q
+where p.bytes_before < $4
+order by p.name;
+
 -- name: configure_partition
 -- Set the priority of a partition.
 select queen.configure_partition($1, $2, $3);

@@ -1,18 +1,19 @@
 -- Recurring messages.
 
 -- name: put_schedule
--- Create a schedule, or change one that belongs to the queues in the last parameter; no row if it belongs to another queue.
--- The next tick stays if cron expression and time zone do not change.
+-- Create a schedule, or change one that belongs to the queues in $10; no row if it belongs to another queue.
+-- The next tick stays if cron expression and time zone do not change. $11: whether the manager changes to $12.
 insert into queen.schedules as s (
-  name, queue, partition, cron, time_zone, missed, message, paused, next_at, look_at, created_at
+  name, queue, partition, cron, time_zone, missed, message, paused, next_at, look_at, created_at, managed_by
 )
 select
-  $1, $2, $3, $4, $5, $6, $7, coalesce($8::boolean, false), t.next_at, t.next_at, queen.now()
+  $1, $2, $3, $4, $5, $6, $7, coalesce($8::boolean, false), t.next_at, t.next_at, queen.now(), $12
 from (select case when coalesce($8, false) then null else $9::timestamptz end) t (next_at)
 on conflict (name) do update
 set
   queue = excluded.queue, partition = excluded.partition, cron = excluded.cron, time_zone = excluded.time_zone,
   missed = excluded.missed, message = excluded.message, paused = coalesce($8, s.paused), error = null,
+  managed_by = case when $11::boolean then excluded.managed_by else s.managed_by end,
   next_at = case
     when coalesce($8, s.paused) then null
     when s.cron = excluded.cron and s.time_zone = excluded.time_zone and s.next_at is not null then s.next_at
@@ -24,11 +25,12 @@ set
     else $9
   end
 where s.queue = any ($10::text[])
-returning name, queue, partition, cron, time_zone, missed, message, paused, next_at, last_at, error, created_at;
+returning name, queue, partition, cron, time_zone, missed, message, paused, next_at, last_at, error, created_at, managed_by;
 
 -- name: list_schedules
 -- Schedules by name, after one; $4: patterns of queues.
-select s.name, s.queue, s.partition, s.cron, s.time_zone, s.missed, s.paused, s.next_at, s.last_at, s.error, s.created_at
+select s.name, s.queue, s.partition, s.cron, s.time_zone, s.missed, s.paused, s.next_at, s.last_at, s.error, s.created_at,
+  s.managed_by
 from queen.schedules s
 where s.name > $1 and s.queue = coalesce($2, s.queue)
   and queen.sees(s.queue, (select q.namespace from queen.queues q where q.name = s.queue and q.deleted_at is null), $4)
@@ -38,7 +40,7 @@ limit $3;
 -- name: schedule
 -- One schedule.
 select s.name, s.queue, s.partition, s.cron, s.time_zone, s.missed, s.message, s.paused, s.next_at, s.last_at, s.error,
-  s.created_at
+  s.created_at, s.managed_by
 from queen.schedules s
 where s.name = $1;
 
@@ -52,7 +54,7 @@ set
   error = null
 where s.name = $1
 returning s.name, s.queue, s.partition, s.cron, s.time_zone, s.missed, s.message, s.paused, s.next_at, s.last_at, s.error,
-  s.created_at;
+  s.created_at, s.managed_by;
 
 -- name: delete_schedule
 -- Delete a schedule.

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from queen.wire.messages import Request, Wire
-from queen.wire.options import QueueOptions, RateLimit
+from queen.wire.options import QueueConfiguration, QueueOptions, RateLimit
 from queen.wire.resources.groups import GroupSummary, LeaseInfo
 from queen.wire.resources.paging import Name, PageQuery, Text
 
@@ -161,6 +161,17 @@ class QueueDetail(QueueSummary, frozen=True, kw_only=True):
     """Consumer groups of the queue, oldest first, by default at most 1,000."""
     most_counted: int | None = None
     """Largest number of rows of a kind that are counted; counts above it are null."""
+
+
+class QueueConfigurations(Wire, frozen=True, kw_only=True):
+    """A page of queues with their options, by name."""
+
+    queues: list[QueueConfiguration]
+    """Queues that the caller may see."""
+    defaults: QueueOptions
+    """Options of a new queue on this server."""
+    next_cursor: str | None
+    """Cursor of the next page; null on the last one."""
 
 
 class PartitionsQuery(PageQuery, frozen=True, kw_only=True):

@@ -4,8 +4,9 @@ from datetime import datetime
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from queen.wire.messages import Payload, Request, Wire
+from queen.wire.messages import Manager, Payload, Request, Wire
 from queen.wire.resources.paging import Name, PageQuery
 
 Missed = Literal["skip", "once", "all"]
@@ -38,6 +39,8 @@ class ScheduleRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
     """Priority of the messages from 0 to 9, higher first; only for unordered queues. Default: 0."""
     paused: bool | None = None
     """Whether the schedule is paused. Default: unchanged, or false for a new schedule."""
+    managed_by: Manager | UnsetType | None = UNSET
+    """Name of the configuration that owns the schedule. Absent: unchanged. Null: no owner."""
 
 
 class Schedule(Wire, frozen=True, kw_only=True):
@@ -65,6 +68,8 @@ class Schedule(Wire, frozen=True, kw_only=True):
     """Reason why the current tick could not be pushed. It is retried. Otherwise null."""
     created_at: datetime
     """Time when the schedule was created."""
+    managed_by: str | None = None
+    """Name of the configuration that owns the schedule. `queen apply` sets it."""
 
 
 class ScheduleDetail(Schedule, frozen=True, kw_only=True):

@@ -1,4 +1,6 @@
-"""Create a queue, or change its options."""
+"""List the options of queues. Create a queue, or change its options."""
+
+from typing import Any
 
 import msgspec
 
@@ -8,10 +10,37 @@ from queen.codec.schemas import PayloadSchema
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, new_routes
+from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.store.connection.database import Record
-from queen.wire.options import Configured, ConfigureRequest, QueueOptions
+from queen.wire.options import Configured, ConfigureRequest, QueueConfiguration, QueueOptions
+from queen.wire.resources import PageQuery, QueueConfigurations, Text
 
 ROUTES, route = new_routes()
+
+
+@route(
+    "GET /api/v1/configure",
+    "List queue options",
+    Permission.BROWSE,
+    {200: QueueConfigurations},
+    query=PageQuery,
+)
+async def list_options(call: Call) -> Answer:
+    """List queues with all their options, by name, and the options of a new queue."""
+    query = call.query(PageQuery)
+    limit = limit_of(call, query.limit)
+    queues = call.state.engine.store.queues
+    (after,) = place_of(query.cursor, tuple[Text], ("",))
+    rows, is_cut = await queues.options_page(
+        after=after, limit=limit, patterns=call.caller.patterns
+    )
+    return Answer(
+        QueueConfigurations(
+            queues=[QueueConfiguration(**_fields(row)) for row in rows],
+            defaults=QueueOptions.of_row(await queues.default_options()),
+            next_cursor=cursor_after(rows, len(rows) if is_cut else limit, "name"),
+        )
+    )
 
 
 @route(
@@ -87,14 +116,17 @@ def _check_options(call: Call, request: ConfigureRequest) -> None:
 
 
 def _configured(row: Record) -> Configured:
-    return Configured(
-        configured=True,
-        queue=row["name"],
-        namespace=row["namespace"],
-        task=row["task"],
-        options=QueueOptions.of_row(dict(row)),
-        version=row["version"],
-    )
+    return Configured(configured=True, **_fields(row))
+
+
+def _fields(row: Record) -> dict[str, Any]:
+    return {
+        "queue": row["name"],
+        "namespace": row["namespace"],
+        "task": row["task"],
+        "options": QueueOptions.of_row(dict(row)),
+        "version": row["version"],
+    }
 
 
 def _version(call: Call) -> int | None:

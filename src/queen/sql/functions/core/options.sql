@@ -32,6 +32,7 @@ as $$
     'paused', false,
     'max_payload_bytes', null,
     'schema', null,
-    'encrypted', false
+    'encrypted', false,
+    'managed_by', null
   )
 $$;

@@ -95,7 +95,7 @@ begin
     completed_retention_seconds = v_new.completed_retention_seconds,
     partition_retention_seconds = v_new.partition_retention_seconds, max_wait_seconds = v_new.max_wait_seconds,
     max_payload_bytes = v_new.max_payload_bytes, schema = nullif(v_new.schema, 'null'),
-    encrypted = v_new.encrypted
+    encrypted = v_new.encrypted, managed_by = v_new.managed_by
   where q.id = v_old.id
   returning q.*;
 end
