@@ -3,7 +3,7 @@
 import type { Options } from "../api/queues";
 import { canonical, indented, isJson, type Json, parseJson } from "./json";
 
-export type Name = Exclude<keyof Options, "deadLetterQueue" | "paused">;
+export type Name = Exclude<keyof Options, "deadLetterQueue" | "managedBy" | "paused">;
 
 export interface Option {
   name: Name;

@@ -53,6 +53,7 @@ export const configurationTexts = {
   changed: (many: number) => `${plural(many, "option")} changed`,
   discard: "Discard changes",
   review: "Review and save",
+  managed: (manager: string) => `Managed by ${manager}. The next queen apply reverts changes that you make here.`,
 } as const;
 
 export const partitionTexts = {

@@ -48,6 +48,19 @@ async def test_the_cursor_is_shared_by_all_charts(page: Page, demo: Server) -> N
     assert "translate" in moved
 
 
+async def test_a_queue_of_a_manifest_names_its_manager(page: Page, demo: Server) -> None:
+    for queue, manager in (("managed", "shop"), ("free", None)):
+        body = {"queue": queue, "options": {"managedBy": manager}}
+        assert (await demo.post("/configure", body)).status == 200
+    note = page.get_by_text("Managed by shop.")
+
+    await page.goto(f"{demo.base_url}/queues/managed?tab=configuration")
+    await expect(note).to_be_visible()
+    await page.goto(f"{demo.base_url}/queues/free?tab=configuration")
+    await expect(page.locator("#option-leaseTime")).to_be_visible()
+    await expect(note).to_have_count(0)
+
+
 async def test_a_configuration_is_saved_after_its_diff_was_shown(page: Page, demo: Server) -> None:
     await fill(demo, "configured")
     await page.goto(f"{demo.base_url}/queues/configured?tab=configuration")
