@@ -9,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import example, given, settings, strategies as st
 
+from queen.cli.apply.documents import documents_of
 from queen.cli.support.output import cell, safe, yaml_text
 from tests.cli.shell import Shell
 
@@ -30,10 +31,13 @@ VALUES = st.recursive(
 @settings(max_examples=200, deadline=None)
 @given(VALUES)
 @example({"text": "\r\n0"})
+@example({"a": ["08", "1e3", "0o17", "1.", ".5", "12:30", "on", "<<"], "<<": 1, "1": 2})
 @example({"text": "\n 0\n\n", " ": ["\u202e\x1b[31m\n", "\ufeff", "...", 1e16]})
 def test_yaml_round_trips(value: Any) -> None:  # noqa: ANN401 - JSON
     text = yaml_text(value)
     assert yaml.safe_load(text) == value
+    (document,) = documents_of("file", text)  # As YAML 1.2.
+    assert document.value == value
     assert text.replace("\n", "").isprintable()
 
 

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,11 @@ from typing import Any, Final
 
 _MASKED: Final = frozenset({"data", "payload", "name"})
 """Fields that are printed as masked. Other fields may be null for other reasons."""
+_NUMBERS: Final = {
+    "tag:yaml.org,2002:int": r"^(?:[-+]?[0-9]+|0o[0-7]+)$",
+    "tag:yaml.org,2002:float": r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$",
+}
+"""Numbers of YAML 1.2. PyYAML would write texts such as 08 and 1e3 without quotes."""
 
 
 class Format(StrEnum):
@@ -127,6 +133,10 @@ def _dumped(value: Any, *, allow_unicode: bool) -> str:  # noqa: ANN401 - of JSO
         return yaml.ScalarNode("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)
+    for tag, pattern in _NUMBERS.items():
+        Dumper.add_implicit_resolver(  # pyright: ignore[reportUnknownMemberType] - it has no types
+            tag, re.compile(pattern), list("-+.0123456789")
+        )
     dumped = yaml.dump(
         value, Dumper=Dumper, allow_unicode=allow_unicode, sort_keys=False, width=math.inf
     )
