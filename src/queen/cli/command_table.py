@@ -50,6 +50,10 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "trace": Place("data.browse:trace_app", "Show trace events that consumers recorded."),
     },
     "Manage": {
+        "apply": Place(
+            "apply:apply", "Create and change queues, schedules and API keys by a manifest."
+        ),
+        "diff": Place("apply:diff", "Show the changes that `queen apply` would make."),
         "queue": Place("data.queues:queue_app", "List, configure, pause and delete queues."),
         "partition": Place("data.queues:partition_app", "List the partitions of a queue."),
         "delivery": Place("data.queues:delivery_app", "List and release leased messages."),

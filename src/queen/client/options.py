@@ -15,8 +15,8 @@ _CAMEL: Final = dict(
     zip(QueueOptions.__struct_fields__, QueueOptions.__struct_encode_fields__, strict=True)
 )
 _NAMES: Final = {**_CAMEL, **{name: name for name in _CAMEL.values()}}
-_MILLIS: Final = frozenset({"retryDelay", "maxRetryDelay"})
-_SECONDS: Final = frozenset(
+MILLIS: Final = frozenset({"retryDelay", "maxRetryDelay"})
+SECONDS: Final = frozenset(
     {
         "completedRetentionSeconds",
         "dedupWindowSeconds",
@@ -39,14 +39,14 @@ def options_of(given: Mapping[str, Any]) -> QueueOptions:
             near = get_close_matches(name, sorted(_NAMES), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise errors.InvalidOption(f"a queue has no option {name!r}{hint}")
-        found[_NAMES[name]] = _number(_NAMES[name], value)
+        found[_NAMES[name]] = with_units(_NAMES[name], value)
     try:
         return msgspec.convert(found, QueueOptions)
     except msgspec.ValidationError as error:
         raise errors.InvalidOption(str(error)) from error
 
 
-def _number(name: str, value: Any) -> Any:  # noqa: ANN401 - of any option
+def with_units(name: str, value: Any) -> Any:  # noqa: ANN401 - of any option
     """Convert a duration with a unit to the number that the option expects."""
     if name == "rateLimit" and isinstance(value, Mapping):
         limit: dict[str, Any] = {**value}
@@ -55,6 +55,6 @@ def _number(name: str, value: Any) -> Any:  # noqa: ANN401 - of any option
         return limit
     if not isinstance(value, str | timedelta):
         return value
-    if name in _MILLIS:
+    if name in MILLIS:
         return millis_of(value, name)
-    return seconds_of(value, name) if name in _SECONDS else value
+    return seconds_of(value, name) if name in SECONDS else value

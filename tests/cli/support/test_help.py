@@ -31,8 +31,8 @@ def test_a_command_has_a_valid_example(path: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_destructive_commands_ask_and_have_a_dry_run(path: tuple[str, ...]) -> None:
     options = {word for each in COMMANDS[path].params for word in each.opts}
-    is_destroying = path[-1] in ("delete", "purge", "redrive", "seek", "release", "revoke", "rm")
-    assert ({"--yes", "--dry-run"} <= options) == is_destroying
+    destroying = ("apply", "delete", "purge", "redrive", "seek", "release", "revoke", "rm")
+    assert ({"--yes", "--dry-run"} <= options) == (path[-1] in destroying)
 
 
 def test_the_list_of_commands_repeats_the_help_of_each() -> None:

@@ -1,12 +1,16 @@
 """`queen generate`: files for other tools, derived from this release."""
 
 import json
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
 from queen.cli.command_table import group
-from queen.cli.support.output import yaml_text
+from queen.cli.support.client import Reveal, Server, run
+from queen.cli.support.output import say, yaml_text
+
+if TYPE_CHECKING:
+    from queen import Queen
 
 app = group("Generate files for other tools.")
 
@@ -63,6 +67,45 @@ def openapi() -> None:
     from queen.server.routes.table import ROUTES
 
     print(msgspec.json.format(msgspec.json.encode(document(ROUTES)), indent=2).decode())
+
+
+@app.command("manifest")
+def manifest(
+    manager: Annotated[str, typer.Option(help="Manager of the manifest, for example shop.")],
+    reveal: Reveal = False,
+    server: Server = None,
+) -> None:
+    """
+    Print the queues, schedules and API keys of a server as a manifest for `queen apply`.
+
+    Objects that have another manager are left out.
+
+    Example: queen generate manifest --manager shop > queen.yaml
+    """
+    from queen.cli.apply.export import Exporter
+    from queen.cli.apply.permissions import may_manage_keys
+    from queen.cli.apply.state import State, read_state
+
+    async def read(queen: "Queen") -> State:
+        with_keys = may_manage_keys(await queen.admin.me())
+        return await read_state(queen, messages=None, with_keys=with_keys, reveal=reveal)
+
+    exporter = Exporter(run(server, read), manager)
+    print(yaml_text(exporter.manifest()), end="")
+    for note in exporter.notes:
+        say(f"note: {note}")
+
+
+@app.command("manifest-schema")
+def manifest_schema() -> None:
+    """
+    Print the JSON Schema of manifests, with which editors complete and check them.
+
+    Example: queen generate manifest-schema > queen.schema.json
+    """
+    from queen.cli.apply.schema import schema
+
+    print(json.dumps(schema(), indent=2))
 
 
 @app.command("grafana")

@@ -1,0 +1,1 @@
+"""Tests of `queen apply` and `queen diff`."""
