@@ -63,7 +63,7 @@ class Settings(
     """By default loopback without authentication, otherwise all addresses."""
     port: Port = field(default=6632, name="PORT")
     num_workers: Amount = field(default=0, name="NUM_WORKERS")
-    """Number of worker processes; 0: one per core."""
+    """Number of worker processes; 0: one per core that the container or affinity allows."""
     worker_id: str | None = field(default=None, name="WORKER_ID")
     """Name of this host in lists of processes; by default the host name and the process id."""
     shutdown_seconds: Seconds = 25.0

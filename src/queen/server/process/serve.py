@@ -23,6 +23,7 @@ from queen.server.http.protocol import Protocol, Socket, sweep_forever
 from queen.server.metrics.host import WorkerSlot
 from queen.server.metrics.requests import VERSION
 from queen.server.process import preflight
+from queen.server.process.cores import usable_cores
 from queen.server.process.supervisor import Supervisor, end_with_supervisor
 from queen.settings import Settings
 from queen.telemetry import Event
@@ -143,7 +144,7 @@ def serve(settings: Settings) -> int:
     preflight.keep_memory_private()
     logs.configure(settings)
     listener = bind(settings)
-    count = settings.num_workers or os.cpu_count() or 1
+    count = settings.num_workers or usable_cores()
     log = logs.get(pid=os.getpid())
     host, port = listener.getsockname()[:2]
     log.info(Event.STARTED, host=host, port=port, processes=count, version=VERSION)
