@@ -15,6 +15,20 @@ class Rule(NamedTuple):
     severity: str = "warning"
 
 
+def _grew(metric: t.Metric, by: str) -> str:
+    """
+    Return an expression that is true for 15 minutes after a counter has grown.
+
+    `increase` ignores the first value of a series. A counter that appears with it has grown too, if
+    Prometheus has scraped the server before, or the server has just started.
+    """
+    return (
+        f"sum by ({by}) (increase({metric.name}[15m]) > 0 "
+        f"or ({metric.name} unless {metric.name} offset 15m) > 0 and on (job, instance) "
+        f"({t.BUILD.name} offset 15m or {t.STARTED.name} > time() - 900))"
+    )
+
+
 RULES: Final = (
     Rule(
         "QueenDown",
@@ -38,7 +52,7 @@ RULES: Final = (
     ),
     Rule(
         "QueenDeadLettersGrow",
-        f"sum by (queue, group) (increase({t.DEAD_LETTERED.name}[15m])) > 0",
+        _grew(t.DEAD_LETTERED, "queue, group"),
         "0m",
         "Group {{ $labels.group }} dead-lettered messages of {{ $labels.queue }}.",
     ),
@@ -58,7 +72,7 @@ RULES: Final = (
     ),
     Rule(
         "QueenUnexpectedErrors",
-        f"sum by (route) (increase({t.ERRORS.name}[15m])) > 0",
+        _grew(t.ERRORS, "route"),
         "0m",
         "{{ $labels.route }} failed with an unexpected error.",
     ),
