@@ -1,13 +1,13 @@
 """`queen generate`: files for other tools, derived from this release."""
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 from queen.cli.command_table import group
 from queen.cli.support.client import Reveal, Server, run
-from queen.cli.support.output import say, yaml_text
+from queen.cli.support.output import say, yaml_documents, yaml_text
 
 if TYPE_CHECKING:
     from queen import Queen
@@ -133,65 +133,120 @@ def alerts() -> None:
 
 
 @app.command("compose")
-def compose() -> None:
+def compose(
+    topology: Annotated[
+        Literal["single", "ha", "observability"],
+        typer.Argument(help="single, ha (two servers, a standby) or observability (Grafana)."),
+    ] = "single",
+) -> None:
     """
-    Print a compose file with PostgreSQL and a server that listens on loopback only.
+    Print a compose file. Servers listen on loopback only.
 
-    Set PG_PASSWORD in its environment. For access from other machines, add a proxy with TLS.
+    The head of the file has the steps to start it and to create the first API key. For access from
+    other machines, add a proxy with TLS.
 
-    Example: queen generate compose > compose.yaml
+    Example: queen generate compose single > single.yaml
     """
-    print(yaml_text(compose_file()), end="")
+    from queen.cli.generate.compose import compose_text
+
+    print(compose_text(topology), end="")
 
 
-def compose_file() -> dict[str, Any]:
-    """Return services that run without changes."""
-    from importlib.metadata import version
+@app.command("k8s")
+def k8s(
+    secret: Annotated[
+        str, typer.Option(help="Secret with the key DATABASE_URL.")
+    ] = "queen-database",
+    name: Annotated[str, typer.Option(help="Name of all objects.")] = "queen",
+    namespace: Annotated[
+        str | None, typer.Option(help="Namespace. Default: the current one.", show_default=False)
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option(help="Image. Default: queen with this release as tag.")
+    ] = None,
+    replicas: Annotated[int, typer.Option(min=1, help="Number of servers.")] = 2,
+    buffer: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Give each server a volume for its file buffer: 2Gi."),
+    ] = None,
+) -> None:
+    """
+    Print Kubernetes manifests: servers, Service, migration and disruption budget.
 
-    release = version("queenmq")
-    return {
-        "services": {
-            "postgres": {
-                "image": "postgres:18",
-                "restart": "unless-stopped",
-                "environment": {
-                    "POSTGRES_USER": "queen",
-                    "POSTGRES_DB": "queen",
-                    "POSTGRES_PASSWORD": "${PG_PASSWORD:?set PG_PASSWORD}",
-                },
-                "volumes": ["postgres:/var/lib/postgresql"],
-                "healthcheck": {
-                    "test": ["CMD", "pg_isready", "-U", "queen"],
-                    "interval": "2s",
-                    "retries": 30,
-                },
-            },
-            "queen": {
-                "build": {
-                    "dockerfile_inline": "FROM python:3.13-slim\n"
-                    f"RUN pip install --no-cache-dir 'queenmq[server-slim]=={release}'\n"
-                    "USER nobody\n"
-                    'CMD ["queen", "serve"]\n'
-                },
-                "restart": "unless-stopped",
-                "depends_on": {"postgres": {"condition": "service_healthy"}},
-                "environment": {
-                    "HOST": "0.0.0.0",
-                    "PG_HOST": "postgres",
-                    "PG_USER": "queen",
-                    "PG_DB": "queen",
-                    "PG_PASSWORD": "${PG_PASSWORD:?set PG_PASSWORD}",
-                    # Callers need an API key: `docker compose exec queen queen token create …`.
-                    "QUEEN_AUTH": "keys",
-                    "QUEEN_BEHIND_PROXY": "true",
-                },
-                # API keys never cross a network unencrypted: loopback, or a proxy on this machine.
-                "ports": ["127.0.0.1:6632:6632"],
-                "healthcheck": {
-                    "test": ["CMD", "queen", "health"],
-                    "interval": "10s",
-                },
-            },
-        },
-        "volumes": {"postgres": {}},
-    }
+    The Helm chart in deploy/chart has more options, such as Ingress and autoscaling.
+
+    Example: queen generate k8s --secret queen-database | kubectl apply -f -
+    """
+    from queen.cli.generate.kubernetes import Options, manifests_text
+
+    print(
+        manifests_text(
+            Options(
+                name=name,
+                namespace=namespace,
+                image=image,
+                secret=secret,
+                replicas=replicas,
+                buffer=buffer,
+            )
+        ),
+        end="",
+    )
+
+
+@app.command("keda")
+def keda(
+    deployment: Annotated[str, typer.Argument(help="Deployment that runs `queen worker`.")],
+    queues: Annotated[list[str], typer.Argument(help="Queues whose jobs these workers run.")],
+    server: Annotated[
+        str, typer.Option(help="URL of a server, as KEDA reaches it.")
+    ] = "http://queen:6632",
+    concurrency: Annotated[
+        int, typer.Option("-c", "--concurrency", min=1, help="The workers' --concurrency.")
+    ] = 10,
+    least: Annotated[int, typer.Option("--min", min=0, help="Smallest number of workers.")] = 0,
+    most: Annotated[int, typer.Option("--max", min=1, help="Largest number of workers.")] = 10,
+    secret: Annotated[
+        str, typer.Option(help="Secret with a read-only API key under `token`.")
+    ] = "queen-keda",
+    namespace: Annotated[
+        str | None, typer.Option(help="Namespace. Default: the current one.", show_default=False)
+    ] = None,
+) -> None:
+    """
+    Print KEDA objects that scale workers by their jobs: (waiting + active) / concurrency.
+
+    Example: queen generate keda mailer email --max 20 | kubectl apply -f -
+    """
+    from queen.cli.generate.keda import Scaling, objects
+
+    scaling = Scaling(
+        deployment=deployment,
+        queues=queues,
+        server=server,
+        concurrency=concurrency,
+        least=least,
+        most=most,
+        secret=secret,
+        namespace=namespace,
+    )
+    print(yaml_documents(objects(scaling)), end="")
+
+
+@app.command("systemd")
+def systemd(
+    unit: Annotated[
+        Literal["server", "worker"], typer.Argument(help="server or worker.")
+    ] = "server",
+    queen: Annotated[
+        str, typer.Option(metavar="PATH", help="Path of the queen command.")
+    ] = "/opt/queen/bin/queen",
+) -> None:
+    """
+    Print a unit for systemd, with a sandbox.
+
+    Example: queen generate systemd > /etc/systemd/system/queen.service
+    """
+    from queen.cli.generate.systemd import unit as unit_text
+
+    print(unit_text(unit, queen), end="")

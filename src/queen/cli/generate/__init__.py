@@ -1,1 +1,1 @@
-"""Alert rules and Grafana dashboards."""
+"""Files for other tools: alert rules, dashboards, and deployments of this release."""

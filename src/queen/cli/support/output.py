@@ -121,6 +121,11 @@ def yaml_text(value: Any) -> str:  # noqa: ANN401 - of JSON
     return text
 
 
+def yaml_documents(values: Iterable[Any]) -> str:
+    """Return several YAML documents."""
+    return "".join(f"---\n{yaml_text(value)}" for value in values)
+
+
 def _dumped(value: Any, *, allow_unicode: bool) -> str:  # noqa: ANN401 - of JSON
     import yaml  # Not at the top, because it takes 20 ms to import.
 
