@@ -20,6 +20,10 @@ DASHBOARD_SOURCES := dashboard/index.html dashboard/vite.config.ts \
 SITE := site/index.html
 SITE_SOURCES := mkdocs.yml tools/build_site.py tools/site_docstrings.py $(shell find docs tools/site -type f) \
 	$(shell find src/queen/client src/queen/jobs src/queen/testing src/queen/wire -name '*.py')
+
+# Tools in Go come with their own cache, which goes afterwards.
+GO = GOPATH=$(CURDIR)/.venv/go-$(1) GOCACHE=$(CURDIR)/.venv/go-$(1)/cache CGO_ENABLED=0 GOTOOLCHAIN=local \
+	GOFLAGS=-modcacherw $(CURDIR)/$(BIN)/go
 PYTEST := $(BIN)/python -m pytest
 # A test that even its time limit cannot end ends its process, which says where it was.
 BOUNDED := --override-ini faulthandler_timeout=600 --override-ini faulthandler_exit_on_timeout=true
@@ -31,9 +35,10 @@ NPM = cd dashboard && PATH="$(NODE)/bin:$$PATH" node $(NODE)/lib/node_modules/np
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --group docs --universal \
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
-.PHONY: check check-code check-dashboard check-lock check-prose dashboard dist docs docs-properdocs docs-serve examples format lock \
-	packages reference results schema setup surface sync-types \
-	test test-attacks test-browser test-browser-scale test-fast test-faults test-model test-nightly test-spark test-spark-short \
+.PHONY: chart check check-code check-dashboard check-lock check-prose crds dashboard deploy-files dist docs docs-properdocs \
+	docs-serve examples format image lock packages reference results schema setup surface sync-types \
+	test test-attacks test-browser test-browser-scale test-fast test-faults test-image test-model test-nightly test-spark \
+	test-spark-short \
 	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs \
 	bench-retention bench-spark
 
@@ -59,6 +64,14 @@ $(BIN)/vale: tools/vale/go.mod tools/vale/go.sum | $(STAMP)
 	cd tools/vale && GOPATH=$(CURDIR)/.venv/go GOCACHE=$(CURDIR)/.venv/go/cache CGO_ENABLED=0 GOTOOLCHAIN=local \
 		$(CURDIR)/$(BIN)/go build -buildvcs=false -modcacherw -trimpath -o $(CURDIR)/$@ github.com/errata-ai/vale/v2/cmd/vale
 	rm -rf .venv/go
+	touch $@
+
+# A build takes minutes, so only the nightly tests and `make chart` need it. Other tests use the rendered chart.
+$(BIN)/helm: tools/helm/go.mod tools/helm/go.sum | $(STAMP)
+	cd tools/helm && $(call GO,helm) build -buildvcs=false -trimpath -o $(CURDIR)/$@ -ldflags='-s -w \
+		-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=37' \
+		helm.sh/helm/v3/cmd/helm
+	rm -rf .venv/go-helm
 	touch $@
 
 check: check-code check-dashboard check-prose check-lock
@@ -114,8 +127,12 @@ test-faults:
 	$(PYTEST) -m slow --timeout=1800 tests/system tests/sql tests/attacks
 
 # The tests that are too long for every commit: rare faults, and every page in every form.
-test-nightly: dashboard docs $(SPARK_CLASSES)
+test-nightly: dashboard docs $(SPARK_CLASSES) $(BIN)/helm
 	$(PYTEST) $(BOUNDED) -n $(SPARK_WORKERS) --dist loadfile -m nightly tests
+
+# Build the image and run it. Needs buildah, podman, runc and mmdebstrap.
+test-image:
+	$(PYTEST) -s -m slow tests/deploy/test_image.py
 
 # Every attack that was found to work once, and ten thousand generated ones; QUEEN_ATTACK_SEED repeats a run.
 test-attacks:
@@ -180,6 +197,25 @@ surface:
 # Write responses that src/queen/server/http/examples.json lacks, or that have another shape now.
 examples:
 	PYTHONPATH=src $(BIN)/python -m tools.write_examples
+
+# Write the generated files in deploy/ from the tables in src/queen/cli/generate and tools/deploy.
+deploy-files:
+	PYTHONPATH=src $(BIN)/python -m tools.deploy.write
+
+# Render the Helm chart into tests/deploy/golden, where tests validate it.
+chart: $(BIN)/helm
+	PYTHONPATH=src $(BIN)/python -m tools.deploy.render
+
+# Write the schemas of the chart's custom resources, from the modules that define them.
+crds: $(STAMP)
+	cd tools/crds && $(call GO,crds) mod download github.com/kedacore/keda/v2 \
+		github.com/prometheus-operator/prometheus-operator sigs.k8s.io/gateway-api
+	$(BIN)/python -m tools.deploy.custom_resources .venv/go-crds/pkg/mod
+	rm -rf .venv/go-crds
+
+# Build queen:VERSION with buildah, podman or docker.
+image:
+	deploy/build-image
 
 # Write the types of SyncQueen anew from those of Queen.
 sync-types:
