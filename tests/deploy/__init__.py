@@ -1,0 +1,1 @@
+"""The files in deploy/: image, compose, Helm chart, manifests, units, alert rules, proxies."""
