@@ -18,6 +18,7 @@ from queen.server.auth.origins import Origins
 from queen.server.decoding.bodies import Bodies
 from queen.server.heartbeat import Heartbeat
 from queen.server.http import openapi
+from queen.server.http.compression import Compressible
 from queen.server.live.feed import Feed
 from queen.server.memory_budget import Budget, Unsent
 from queen.server.metrics.host import HostMetrics, WorkerSlot
@@ -103,9 +104,9 @@ class Runtime:
 
 
 @functools.cache
-def _openapi() -> bytes:
+def _openapi(path_prefix: str) -> Compressible:
     """The OpenAPI document. Building it takes longer than all other steps of a start together."""
-    return msgspec.json.encode(openapi.document(ROUTES))
+    return Compressible(msgspec.json.encode(openapi.document(ROUTES, path_prefix)))
 
 
 def _build_state(
@@ -130,7 +131,7 @@ def _build_state(
         bodies=Bodies(settings.max_items),
         requests=requests,
         unsent=unsent,
-        openapi=_openapi,
+        openapi=functools.partial(_openapi, settings.path_prefix),
         audit=AuditLog(engine.store.audit),
         operations=operations,
         heartbeat=heartbeat,

@@ -10,6 +10,7 @@ from queen.server.audit_log import AuditLog
 from queen.server.auth.authenticator import Authenticator
 from queen.server.decoding.bodies import Bodies
 from queen.server.heartbeat import Heartbeat
+from queen.server.http.compression import Compressible
 from queen.server.memory_budget import Budget, Unsent
 from queen.server.metrics.host import HostMetrics
 from queen.server.operations.runner import Operations
@@ -28,7 +29,7 @@ class State(msgspec.Struct, kw_only=True):
     requests: Budget
     """Memory of the requests in progress."""
     unsent: Unsent
-    openapi: Callable[[], bytes]
+    openapi: Callable[[], Compressible]
     """Return the OpenAPI document. Slow at the first call."""
     audit: AuditLog
     operations: Operations

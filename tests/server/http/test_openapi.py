@@ -64,6 +64,21 @@ async def test_the_document_is_served_and_names_every_route(server: Server) -> N
     } == {(route.method, route.path) for route in ROUTES}
 
 
+@pytest.mark.parametrize("encoding", ["gzip", None])
+async def test_the_document_is_compressed_if_the_client_accepts_it(
+    shared: Server, encoding: str | None
+) -> None:
+    async with shared.session.get(
+        f"{shared.base_url}/api/v1/openapi.json",
+        headers={"Accept-Encoding": encoding or "identity"},
+    ) as answer:
+        body = await answer.json()
+
+    assert answer.headers.get("Content-Encoding") == encoding
+    assert answer.headers["Vary"] == "Accept-Encoding"
+    assert body["servers"] == [{"url": "/"}]
+
+
 def test_operation_ids_are_unique() -> None:
     made = document(ROUTES)
     ids = [each["operationId"] for item in made["paths"].values() for each in item.values()]

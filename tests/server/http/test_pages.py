@@ -16,6 +16,10 @@ INDEX = """<!doctype html>
 <meta name="queen-oidc" content="">
 <script type="module" src="./assets/index-1a2b.js"></script>
 """
+DOCS = """<!doctype html>
+<meta name="queen-prefix" content="">
+<script type="module" src="./assets/docs-3c4d.js"></script>
+"""
 BROWSER = {"Accept": "text/html,*/*;q=0.8"}
 
 
@@ -26,6 +30,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "index.html").write_text(INDEX, "utf-8")
     (tmp_path / "assets" / "index-1a2b.js").write_text("console.log(1);\n" * 100, "utf-8")
     (tmp_path / "favicon.svg").write_text("<svg/>", "utf-8")
+    (tmp_path / "docs.html").write_text(DOCS, "utf-8")
     return tmp_path
 
 
@@ -112,6 +117,40 @@ async def test_the_document_contains_its_prefix_and_environment(folder: Path) ->
     assert 'name="queen-environment" content="prod&quot;&gt;&lt;script&gt;"' in body
 
 
+@pytest.mark.parametrize("path", ["/docs", "/docs/"])
+async def test_the_api_reference_has_a_document_of_its_own(folder: Path, path: str) -> None:
+    answer = await find(folder, path, Settings(path_prefix="/queen"), accept="*/*")
+
+    body = bytes(answer.body or b"").decode()
+    assert (answer.status, answer.cache) == (200, b"no-cache")
+    assert answer.media_type == "text/html; charset=utf-8"
+    assert 'src="/queen/assets/docs-3c4d.js"' in body
+    assert 'name="queen-prefix" content="/queen"' in body
+
+
+async def test_the_file_of_the_api_reference_is_never_sent_without_its_prefix(folder: Path) -> None:
+    with pytest.raises(errors.NoSuchRoute):
+        await find(folder, "/docs.html")
+
+
+async def test_the_api_reference_has_the_policy_of_the_dashboard(folder: Path) -> None:
+    page, reference = await find(folder, "/"), await find(folder, "/docs")
+
+    assert page.headers is not None
+    assert reference.headers is not None
+    policy = "Content-Security-Policy"
+    assert reference.headers[policy] == page.headers[policy]
+
+
+async def test_a_checkout_without_the_api_reference_explains_how_to_build_it(
+    tmp_path: Path,
+) -> None:
+    answer = await find(tmp_path, "/docs", accept="text/html")
+
+    assert answer.status == 404
+    assert b"make dashboard" in (answer.body or b"")
+
+
 @pytest.mark.parametrize("prefix", ["queen", "/queen/", "/a b", '/"', "//"])
 def test_an_invalid_prefix_stops_the_start(prefix: str) -> None:
     with pytest.raises(errors.BadSettings):
@@ -143,6 +182,8 @@ async def test_a_server_responds_with_and_without_its_prefix(dsn: str) -> None:
                 assert '"/tools/queen/' in text
                 policy = answer.headers["Content-Security-Policy"]
                 assert "unsafe" not in policy
+        async with server.session.get(f"{url}/tools/queen/api/v1/openapi.json") as answer:
+            assert (await answer.json())["servers"] == [{"url": "/tools/queen"}]
         for path in ("/tools/queen/livez", "/livez", "/tools/queen/api/v1/openapi.json"):
             async with server.session.get(url + path) as answer:
                 assert answer.status == 200

@@ -38,7 +38,7 @@ _OF_BODIES: Final = (errors.BodyTooLarge, errors.TooManyBytes, errors.Unsupporte
 Schema = dict[str, Any]
 
 
-def document(routes: Iterable[Route]) -> dict[str, Any]:
+def document(routes: Iterable[Route], path_prefix: str = "") -> dict[str, Any]:
     """Build the OpenAPI 3.1 document of these routes."""
     routes = list(routes)
     schemas = _Schemas([*(each for route in routes for each in _types(route)), Problem])
@@ -56,7 +56,7 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
             "description": "A message queue and job queue on PostgreSQL.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "servers": [{"url": "/"}],
+        "servers": [{"url": path_prefix or "/"}],
         "tags": [{"name": name, "description": text} for name, text in texts.tags(routes).items()],
         "paths": paths,
         "components": {

@@ -1,7 +1,5 @@
-"""The files of the dashboard, and its page for every other path."""
+"""The files of the dashboard and the API reference, and the dashboard for every other path."""
 
-import functools
-import gzip
 import hashlib
 import html
 import mimetypes
@@ -16,6 +14,7 @@ from queen import errors
 from queen.server.auth.oidc import Oidc, Provider
 from queen.server.auth.origins import PAGE_HEADERS, page_headers
 from queen.server.http.answer import Answer
+from queen.server.http.compression import Compressible
 from queen.server.http.router import readable
 from queen.settings import Settings
 
@@ -26,6 +25,8 @@ _OF_ROUTES: Final = (b"api", b"ws", b"metrics", b"livez", b"readyz", b"health")
 _FOR_EVER: Final = b"public, max-age=31536000, immutable"
 _ASK_FIRST: Final = b"no-cache"
 _INDEX: Final = "index.html"
+_REFERENCE: Final = "docs.html"
+_REFERENCE_PATHS: Final = (b"/docs", b"/docs/")
 _ABSENT: Final = """\
 <!doctype html>
 <html lang="en">
@@ -48,21 +49,16 @@ class _File:
         self.cache: Final = _FOR_EVER if name.startswith("assets/") else _ASK_FIRST
         # Weak, because the compressed form has the same contents in other bytes.
         self.etag: Final = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
-        self.body: Final = body
+        self._body: Final = Compressible(body)
         self._headers: Final = headers
 
-    @functools.cached_property
-    def packed(self) -> bytes:
-        return gzip.compress(self.body, mtime=0)
-
-    def answer(self, header: Callable[[bytes], str | None]) -> Answer:
-        headers = {**self._headers, "ETag": self.etag, "Vary": "Accept-Encoding"}
+    async def answer(self, header: Callable[[bytes], str | None]) -> Answer:
+        headers = {**self._headers, "ETag": self.etag}
         if _names(header(b"if-none-match"), self.etag):
+            headers["Vary"] = "Accept-Encoding"
             return Answer(status=304, headers=headers, cache=self.cache)
-        body = self.body
-        if _takes_gzip(header(b"accept-encoding")) and len(self.packed) < len(body):
-            headers["Content-Encoding"] = "gzip"
-            body = self.packed
+        body, encoding = await self._body.encode(header(b"accept-encoding"))
+        headers.update(encoding)
         return Answer(body, headers=headers, media_type=self.media_type, cache=self.cache)
 
 
@@ -74,23 +70,12 @@ def _names(if_none_match: str | None, etag: str) -> bool:
     return "*" in known or etag.removeprefix("W/") in known
 
 
-def _takes_gzip(accept_encoding: str | None) -> bool:
-    weights: dict[str, float] = {}
-    for each in (accept_encoding or "").split(","):
-        name, _, weight = each.partition(";")
-        try:
-            weights[name.strip().lower()] = float(weight.strip().removeprefix("q=") or 1)
-        except ValueError:
-            weights[name.strip().lower()] = 0.0
-    return weights.get("gzip", weights.get("*", 0.0)) > 0
-
-
 class StaticFiles:
     """
-    The built dashboard in memory.
+    The built dashboard and API reference in memory.
 
-    The browser renders its pages. Each path that is neither a route nor a file returns the same
-    document, if the request accepts HTML.
+    The browser renders the dashboard's pages. Each path that is neither a route nor a file returns
+    the same document, if the request accepts HTML. Only `/docs` has a document of its own.
     """
 
     def __init__(
@@ -101,11 +86,16 @@ class StaticFiles:
         self._files: dict[str, _File] = {
             name: _File(name, path.read_bytes())
             for path in sorted(folder.rglob("*"))
-            if path.is_file() and (name := path.relative_to(folder).as_posix()) != _INDEX
+            if path.is_file()
+            and (name := path.relative_to(folder).as_posix()) not in (_INDEX, _REFERENCE)
         }
         index = folder / _INDEX
         self.is_built: Final = index.is_file()
         self._text = index.read_text("utf-8") if self.is_built else _ABSENT
+        self._reference: _File | None = None
+        if (reference := folder / _REFERENCE).is_file():
+            text = _render(reference.read_text("utf-8"), settings, None)
+            self._reference = _File(_REFERENCE, text.encode())
         self._provider: Provider | None = None
         self._index = self._build_index()
 
@@ -132,11 +122,13 @@ class StaticFiles:
         first = raw_path.split(b"/", 2)[1] if raw_path.startswith(b"/") else b""
         if method in ("GET", "HEAD") and first not in _OF_ROUTES:
             name = raw_path[1:].decode("ascii", "replace")
+            if raw_path in _REFERENCE_PATHS and self._reference is not None:
+                return await self._reference.answer(header)
             if (file := self._files.get(name)) is not None:
-                return file.answer(header)
+                return await file.answer(header)
             is_asked = "text/html" in (header(b"accept") or "") or raw_path == b"/"
             if is_asked and first != b"assets":
-                answer = (await self._document()).answer(header)
+                answer = await (await self._document()).answer(header)
                 if not self.is_built:
                     answer.status = 404
                 return answer

@@ -30,4 +30,6 @@ ROUTES, route = new_routes()
 )
 async def openapi(call: Call) -> Answer:
     """Return this document."""
-    return Answer(await asyncio.to_thread(call.state.openapi))
+    document = await asyncio.to_thread(call.state.openapi)
+    body, headers = await document.encode(call.header(b"accept-encoding"))
+    return Answer(body, headers=headers)
