@@ -1,4 +1,4 @@
-"""Chromium on the built dashboard of a real server, with the data of `queen dev --demo`."""
+"""Chromium on the built dashboard of a real server, with queues that are stuck in every way."""
 
 import os
 from collections.abc import AsyncIterator
@@ -16,9 +16,9 @@ from playwright.async_api import (
 )
 
 from queen import Queen
-from queen.cli.dev.demo import scenes
 from tests.browser.bare import chromium
 from tests.browser.history import write_history
+from tests.browser.scenes import scenes
 from tests.browser.shop import write_shop
 from tests.support.postgres import Server as PostgresServer
 from tests.support.server import Server
@@ -56,7 +56,7 @@ async def empty(own_dsn: str) -> AsyncIterator[Server]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def demo(own_dsn: str) -> AsyncIterator[Server]:
-    """A server with the queues of the demo and a day of history."""
+    """A server with stuck queues, workflow runs, and a day of history."""
     async with Server(own_dsn, {**FAST, "QUEEN_ENVIRONMENT": "production"}) as server:
         async with Queen(server.base_url) as queen:
             await scenes(queen)

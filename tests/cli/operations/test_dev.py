@@ -9,51 +9,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import asyncpg
 import pytest
 
-from queen import Message, NotFound, Queen
+from queen import Message, Queen
+from queen.cli.commands.dev import announcement
+from queen.jobs import QueueManager
+from tests.support.dev import SOURCE, started, stopped
 from tests.support.server import until
 
-SOURCE = Path(__file__).parents[3] / "src"
-
-
-async def started(*arguments: str) -> tuple[asyncio.subprocess.Process, str]:
-    """The process, and the URL that it prints when it is ready."""
-    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "queen",
-        "dev",
-        *arguments,
-        "--port",
-        "0",
-        env={**environment, "PYTHONPATH": str(SOURCE)},
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stderr is not None
-    said = ""
-    async with asyncio.timeout(40):
-        while (found := re.search(r"ready at (\S+),", said)) is None:
-            line = await process.stderr.readline()
-            assert line, f"ended:\n{said}"
-            said += line.decode()
-    return process, found[1]
+COLUMNS = 80
 
 
 def _ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     del reader, writer
-
-
-async def stopped(process: asyncio.subprocess.Process) -> int:
-    process.send_signal(signal.SIGINT)
-    async with asyncio.timeout(40):
-        await process.communicate()
-    assert process.returncode is not None
-    return process.returncode
 
 
 async def test_one_command_is_ready_in_seconds_and_accepts_a_message() -> None:
@@ -72,35 +44,53 @@ async def test_one_command_is_ready_in_seconds_and_accepts_a_message() -> None:
     assert seconds < 30  # The bound is for a busy machine. Otherwise it takes about three.
 
 
-async def test_the_printed_examples_run() -> None:
+async def test_the_output_starts_with_the_dashboard_fits_80_columns_and_its_commands_run() -> None:
     process, url = await started("--ephemeral")
     assert process.stderr is not None
     said = ""
     try:
         async with asyncio.timeout(60):
-            while not said.rstrip().endswith("asyncio.run(main())") or "# worker.py" not in said:
+            while "/start" not in said:
                 said += (await process.stderr.readline()).decode()
-            shown = re.search(r"export DATABASE_URL='(\S+)'", said)
-            assert shown is not None
-            database = await asyncpg.connect(shown[1])
-            assert await database.fetchval("select count(*) from queen.queues") == 0
+            push, pop = re.findall(r"^curl (?:.*\\\n)?.*$", said, flags=re.MULTILINE)
+            export = re.search(r"^export DATABASE_URL=.*$", said, flags=re.MULTILINE)
+            assert export is not None
+            assert '"status":"queued"' in await shell(push)
+            assert '{"hello":"world"}' in await shell(pop)
+            dsn = await shell(f'{export[0]}; echo "$DATABASE_URL"')
+            database = await asyncpg.connect(dsn.strip())
+            assert await database.fetchval("select name from queen.queues") == "demo"
             await database.close()
-            _, pushing, working = re.split(r"^# \w+\.py: .*$", said, flags=re.MULTILINE)
-            assert url in pushing
-            environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-            worker = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", working), env=environment, stdout=asyncio.subprocess.PIPE
-            )
-            pusher = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", pushing), env=environment
-            )
-            assert await pusher.wait() == 0
-            assert worker.stdout is not None
-            assert await worker.stdout.readline() == b"{'hello': 'world'}\n"
-            worker.terminate()
-            assert await worker.wait() == 0
     finally:
         await stopped(process)
+    assert f"queen top --server {url}\n" in said
+    assert [line for line in said.splitlines() if len(line) > COLUMNS] == []
+
+
+async def shell(command: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        "sh", "-c", command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, said = await process.communicate()
+    assert process.returncode == 0, said
+    return out.decode()
+
+
+@pytest.mark.parametrize("is_demo", [False, True])
+@pytest.mark.parametrize(
+    "folder", ["/tmp", "/var/folders/zz/zyxvpxvq6csfxvn_n0000000000000/T"], ids=["linux", "macos"]
+)
+async def test_the_output_fits_80_columns_on_other_systems(folder: str, is_demo: bool) -> None:
+    dsn = f"postgresql://queen@/postgres?host={folder}/queen-0123456789ab"
+    text = announcement(
+        "http://localhost:65535", "PostgreSQL in /var/lib/queen-dev, ephemeral", dsn, demo=is_demo
+    )
+
+    lines = text.splitlines()
+    assert lines[:2] == ["", "  Dashboard      http://localhost:65535"]
+    assert [line for line in lines if len(line) > COLUMNS] == []
+    command = text[text.index("export ") :].partition("\n\n")[0]
+    assert await shell(f'{command}; echo "$DATABASE_URL"') == f"{dsn}\n"
 
 
 @pytest.mark.parametrize("sign", ["PG_VERSION", "postmaster.pid"])
@@ -200,21 +190,33 @@ async def test_an_invalid_setting_stops_the_start_with_one_sentence(
     assert len(said.splitlines()) == 1
 
 
-async def _is_traffic(queen: Queen) -> bool:
-    try:
-        settled = [each async for each in queen.admin.messages("demo.orders", status="completed")]
-    except NotFound:
-        return False
-    return bool(settled)
+async def _is_consumed(queen: Queen, queue: str) -> bool:
+    return bool([each async for each in queen.admin.messages(queue, status="completed", limit=1)])
 
 
-async def test_a_demo_has_traffic_and_stops_quickly() -> None:
+async def test_a_demo_has_a_day_of_history_and_load_and_stops_quickly() -> None:
     process, url = await started("--ephemeral", "--demo")
     try:
         async with Queen(url) as queen:
-            await until(lambda: _is_traffic(queen), seconds=40)
-            groups = [each async for each in queen.admin.groups(queue="demo.orders")]
-        assert [each.consumer_group for each in groups] == ["billing"]
+            day_ago = datetime.now(UTC) - timedelta(hours=23)
+            series = await queen.admin.series(
+                "pushed,popped,nacked,depth,waitMillis", from_=day_ago, bucket_seconds=3600
+            )
+            points = [each for each in series.series if each.t > day_ago]
+            assert len(points) >= 22
+            assert all(each.pushed and each.popped and each.nacked for each in points)
+            assert all(each.depth and each.wait_millis for each in points)
+            overview = await queen.admin.overview(worst=20)
+            assert (overview.pushed_per_second or 0) > 1000
+            assert (overview.popped_per_second or 0) > 1000
+            await until(lambda: _is_consumed(queen, "demo.orders"), seconds=40)
+            queues = [each async for each in queen.admin.queues()]
+            assert [each.name for each in queues if each.dead_letters] == ["demo.payments"]
+            assert [each.name for each in queues if each.paused or not each.consumer_groups] == []
+            settings = {each.name: each.value for each in (await queen.admin.settings()).settings}
+            assert settings["QUEEN_ENVIRONMENT"] == "demo"
+            workflows = [each.state async for each in QueueManager(queen).list_workflows()]
+        assert {"completed", "failed"} <= set(workflows)
     finally:
         began = time.monotonic()
         code = await stopped(process)

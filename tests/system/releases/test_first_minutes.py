@@ -88,7 +88,7 @@ async def dev(programs: Path, folder: Path) -> AsyncGenerator[str]:
     said = ""
     try:
         async with asyncio.timeout(FIRST_MESSAGE_SECONDS):
-            while (found := re.search(r"ready at (\S+),", said)) is None:
+            while (found := re.search(r"Dashboard +(\S+)\n", said)) is None:
                 line = await process.stderr.readline()
                 assert line, f"ended:\n{said}"
                 said += line.decode()
@@ -143,6 +143,8 @@ async def test_from_the_wheel_to_the_first_message_in_the_dashboard(folder: Path
     async with dev(programs, folder) as url:
         ready = time.monotonic() - begun
         await check_openapi(url)
+        async with aiohttp.ClientSession() as browser, browser.get(f"{url}/docs") as page:
+            assert '<main id="reference">' in await page.text()
         script = folder / "first.py"
         script.write_text(SCRIPT)
         process = await asyncio.create_subprocess_exec(

@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import importlib
 import os
 import signal
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -14,44 +16,35 @@ from queen.cli.dev.local_postgres import LocalPostgres
 from queen.cli.support.databases import Dsn, DsnFile, database
 from queen.settings import Settings
 
-_BOX = """\
-  +------------------------------------------------------------------+
-  |  Not for production: no authentication, loopback only.            |
-  +------------------------------------------------------------------+"""
-_SNIPPETS = """
-  With curl     curl -H 'Content-Type: application/json' {url}/api/v1/push \\
-                  -d '{{"items":[{{"queue":"demo","payload":{{"hello":"world"}}}}]}}'
-                curl '{url}/api/v1/pop/queue/demo?autoAck=true'
-  Watch         queen top --server {url}{database}
+_COLUMNS = 80
+_ADDRESSES = """
+  Dashboard      {url}
+  API reference  {url}/docs
+  Database       {where}
+"""
+_DEMO = """\
+  Demo           history before {time} is generated, not measured
+"""
+_EXAMPLES = """
+  Not for production: no authentication, loopback only. Stop with Ctrl-C.
 
-  In Python, two files to copy:
+  Push a message and pop it, in another terminal:
 
-# push.py: python push.py
-import asyncio
-from queen import Queen
+curl -H 'Content-Type: application/json' {url}/api/v1/push \\
+  -d '{{"items":[{{"queue":"demo","payload":{{"hello":"world"}}}}]}}'
+curl '{url}/api/v1/pop/queue/demo?autoAck=true'
 
-async def main() -> None:
-    async with Queen("{url}") as queen:
-        await queen.queue("demo").push([{{"data": {{"hello": "world"}}}}])
+  Watch the queues:
 
-asyncio.run(main())
+queen top --server {url}
+"""
+_DATABASE = """
+  Connect to the database:
 
-
-# worker.py: python worker.py, until Ctrl-C
-import asyncio
-from queen import Message, Queen
-
-queen = Queen("{url}")
-
-@queen.queue("demo").handler
-async def handle(message: Message) -> None:
-    print(message.data, flush=True)
-
-async def main() -> None:
-    async with queen:
-        await queen.run(handle_signals=True)
-
-asyncio.run(main())
+{command}
+"""
+_MORE = """
+  Examples in Python: {url}/start
 """
 
 
@@ -64,7 +57,7 @@ def dev(
     ] = False,
     port: Annotated[int | None, typer.Option(help="HTTP port. Default: PORT, or 6632.")] = None,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Also create demo traffic, with failures.")
+        bool, typer.Option("--demo", help="Also simulate a busy shop, with a day of history.")
     ] = False,
 ) -> None:
     """
@@ -74,16 +67,16 @@ def dev(
 
     Example: queen dev --ephemeral --port 6632
     """
-    settings = _settings(database(dsn, dsn_file), port)
+    settings = _settings(database(dsn, dsn_file), port, demo=demo)
     signal.signal(signal.SIGTERM, _stop)  # Until the server installs its own handler.
     with contextlib.ExitStack() as stack:
         if settings.database_url is None and "PG_HOST" not in os.environ:
             postgres = stack.enter_context(LocalPostgres(None if ephemeral else _folder(data_dir)))
             where = f"PostgreSQL in {postgres.folder}" + (", ephemeral" if ephemeral else "")
-            settings = _settings(postgres.dsn, port)
+            settings = _settings(postgres.dsn, port, demo=demo)
             dsn = postgres.dsn
         else:
-            where = "the database that you named"
+            where = "the one that you named"
             dsn = None
         raise typer.Exit(_serve(settings, where, dsn, demo=demo))
 
@@ -94,8 +87,17 @@ def _stop(number: int, frame: object) -> NoReturn:
     raise SystemExit(0)
 
 
-def _settings(dsn: str | None, port: int | None) -> Settings:
-    environ = {"NUM_WORKERS": "1", "LOG_FORMAT": "console", "LOG_LEVEL": "warning", **os.environ}
+def _settings(dsn: str | None, port: int | None, *, demo: bool) -> Settings:
+    environ = {"NUM_WORKERS": "1", "LOG_FORMAT": "console", "LOG_LEVEL": "warning"}
+    if demo:
+        # The demo pushes millions of messages per hour and deletes them after some minutes.
+        # Its load causes warnings, which would hide the addresses.
+        environ |= {
+            "QUEEN_ENVIRONMENT": "demo",
+            "RETENTION_INTERVAL": "30000",
+            "LOG_LEVEL": "error",
+        }
+    environ |= os.environ
     if dsn is not None:
         environ["DATABASE_URL"] = dsn
     if port is not None:
@@ -119,22 +121,54 @@ def _serve(settings: Settings, where: str, dsn: str | None, *, demo: bool) -> in
     from queen.server import logs
     from queen.server.process.serve import bind, serve_here
 
+    if demo:
+        # Loaded before the server starts, because its first requests would wait for it.
+        importlib.import_module("queen.cli.dev.demo")
     logs.configure(settings)
     listener = bind(settings)
     url = f"http://localhost:{listener.getsockname()[1]}"
-    # For pipelines and migrations. If you named the database yourself, you have its password.
-    database = "" if dsn is None else f"\n  Database      export DATABASE_URL='{dsn}'"
-
     tasks: list[asyncio.Task[None]] = []  # The loop keeps only weak references to tasks.
 
     def announce() -> None:
-        print(f"\n  Queen is ready at {url}, on {where}.", file=sys.stderr)
-        print(_BOX, file=sys.stderr)
-        print(_SNIPPETS.format(url=url, database=database), file=sys.stderr, flush=True)
-        if demo:
-            from queen.cli.dev.demo import traffic
+        print(announcement(url, where, dsn, demo=demo), file=sys.stderr, flush=True)
 
-            tasks.append(asyncio.get_running_loop().create_task(traffic(url)))
+    def start() -> None:
+        if not demo:
+            announce()
+            return
+        from queen.cli.dev import demo as demo_load
+
+        # Announced when the dashboard has data to show.
+        run = demo_load.run(url, settings.dsn, announce, is_pooled=settings.db_pgbouncer)
+        tasks.append(task := asyncio.get_running_loop().create_task(run))
+        task.add_done_callback(_report)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return 0 if runner.run(serve_here(settings, listener, ready=announce)) else 3
+        return 0 if runner.run(serve_here(settings, listener, ready=start)) else 3
+
+
+def _report(demo: "asyncio.Task[None]") -> None:
+    """Print why the demo ended, unless it was stopped."""
+    if not demo.cancelled() and (error := demo.exception()) is not None:
+        print(f"queen: the demo stopped: {error!r}", file=sys.stderr, flush=True)
+
+
+def announcement(url: str, where: str, dsn: str | None, *, demo: bool) -> str:
+    """Return the text that `queen dev` prints. ``dsn``: None if you named the database."""
+    text = _ADDRESSES.format(url=url, where=where)
+    if demo:
+        text += _DEMO.format(time=f"{datetime.now():%H:%M}")
+    text += _EXAMPLES.format(url=url)
+    if dsn is not None:
+        # For pipelines and migrations. If you named the database yourself, you have its password.
+        text += _DATABASE.format(command=_export(dsn))
+    return text + _MORE.format(url=url)
+
+
+def _export(dsn: str) -> str:
+    """Return a command that sets DATABASE_URL, on two lines if one is too narrow."""
+    command = f"export DATABASE_URL='{dsn}'"
+    if len(command) <= _COLUMNS:
+        return command
+    base, _, query = dsn.partition("?")
+    return f"export DATABASE_URL='{base}'\\\n'?{query}'"

@@ -72,7 +72,7 @@ class LocalPostgres:
 
     @property
     def dsn(self) -> str:
-        return f"postgresql://queen@/postgres?host={quote(str(self._socket), safe='')}"
+        return f"postgresql://queen@/postgres?host={quote(str(self._socket))}"
 
     @property
     def log(self) -> Path:

@@ -1,4 +1,4 @@
-"""Demo runs of workflows, each in a different state."""
+"""Runs of workflows, each in a different state."""
 
 import contextlib
 from collections.abc import Mapping
