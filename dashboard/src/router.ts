@@ -18,6 +18,7 @@ export const router = createRouter({
   scrollBehavior: (to, from, saved) => saved ?? (to.path === from.path || !from.name ? false : { top: 0 }),
   routes: [
     { path: "/", name: "overview", component: OverviewPage, meta: { title: "Overview" } },
+    page("/start", "start", "Get started", () => import("./views/start/StartPage.vue")),
     page("/queues", "queues", "Queues", () => import("./views/queues/QueuesPage.vue")),
     page("/queues/:queue", "queue", "Queue", () => import("./views/queues/QueuePage.vue")),
     page("/messages", "messages", "Messages", () => import("./views/messages/MessagesPage.vue")),

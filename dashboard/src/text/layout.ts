@@ -6,6 +6,8 @@ export const texts = {
   noMatches: "No matches.",
   searching: "Searching…",
   shortcuts: "Keyboard shortcuts",
+  start: "Get started",
+  reference: "API reference",
   singleKeys: "Enable single-key shortcuts",
   noSignIn: "This server has no sign-in",
   pauseLive: "Pause live updates",
@@ -23,6 +25,8 @@ export const texts = {
 } as const;
 
 export const actionTexts = {
+  start: "Get started",
+  reference: "Open API reference",
   tail: "Open live tail",
   groupsBehind: "Groups more than a minute behind",
   mostPending: "Queues with the most pending messages",
