@@ -15,8 +15,8 @@ STAMP := .venv/.installed
 SPARK_CLASSES := .venv/spark.jsa
 NODE_STAMP := dashboard/node_modules/.installed
 DASHBOARD := src/queen/server/dashboard/index.html
-DASHBOARD_SOURCES := dashboard/index.html dashboard/vite.config.ts \
-	$(shell find dashboard/src dashboard/public -type f ! -name schema.d.ts)
+DASHBOARD_SOURCES := dashboard/index.html dashboard/docs.html dashboard/vite.config.ts dashboard/vite.docs.config.ts \
+	$(shell find dashboard/src dashboard/public dashboard/vendor -type f ! -name schema.d.ts)
 SITE := site/index.html
 SITE_SOURCES := mkdocs.yml tools/build_site.py tools/site_docstrings.py $(shell find docs tools/site -type f) \
 	$(shell find src/queen/client src/queen/jobs src/queen/testing src/queen/wire -name '*.py')

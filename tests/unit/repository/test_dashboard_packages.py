@@ -1,5 +1,6 @@
-"""The dashboard's packages have exact versions, and the lock file names no registry."""
+"""The dashboard's packages are pinned, run no install scripts, and vendored files are unchanged."""
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -27,3 +28,21 @@ def test_the_lock_file_names_no_registry() -> None:
         for name, package in locked.items()
         if name
     )
+
+
+def test_no_package_that_reports_installs_is_locked() -> None:
+    locked = json.loads((DASHBOARD / "package-lock.json").read_text("utf-8"))["packages"]
+
+    assert [name for name in locked if "scarf" in name] == []
+
+
+def test_vendored_files_have_the_checksums_of_their_release() -> None:
+    folder = DASHBOARD / "vendor" / "swagger-ui"
+    listed = re.findall(
+        r"^([0-9a-f]{64})  (\S+)$", (folder / "README.md").read_text(), re.MULTILINE
+    )
+    files = [path for path in folder.iterdir() if path.name != "README.md"]
+
+    assert {name: digest for digest, name in listed} == {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files
+    }
