@@ -6,6 +6,7 @@ import "./style.css";
 import SwaggerUI from "../../vendor/swagger-ui/swagger-ui-es-bundle.js";
 
 import { prefix } from "../lib/pageConfig";
+import { resolverPlugin } from "./resolver";
 import { isDark } from "./theme";
 
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
@@ -31,6 +32,7 @@ const reference = SwaggerUI({
   filter: true,
   // An API key is kept in memory only, and a reload forgets it.
   persistAuthorization: false,
+  plugins: [resolverPlugin],
   tryItOutEnabled: true,
   // The default sends the document's URL to a validator on the internet.
   validatorUrl: null,

@@ -14,6 +14,7 @@ declare module "*/swagger-ui-es-bundle.js" {
     docExpansion: "list" | "full" | "none";
     filter: boolean;
     persistAuthorization: boolean;
+    plugins: object[];
     tryItOutEnabled: boolean;
     validatorUrl: null;
     onComplete: () => void;
