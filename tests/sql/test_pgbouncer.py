@@ -1,6 +1,9 @@
 """Everything works through PgBouncer in transaction mode, where a connection keeps no state."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from urllib.parse import urlsplit
 
@@ -129,3 +132,17 @@ async def test_errors_leave_the_connections_usable(engines: list[Engine]) -> Non
 
     await push(engine, QUEUE, 1)
     assert await drain(engine, QUEUE) == [1]
+
+
+def test_processes_use_the_same_server_one_after_the_other(pooled_dsn: str) -> None:
+    """asyncpg counts prepared statements per process, and PgBouncer keeps them on its server."""
+    environment = {**os.environ, "DATABASE_URL": pooled_dsn, "QUEEN_DB_PGBOUNCER": "true"}
+    for command in ("status", "up"):
+        done = subprocess.run(
+            [sys.executable, "-m", "queen", "migrate", command],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr

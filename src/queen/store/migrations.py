@@ -159,7 +159,9 @@ async def make_roles(dsn: str) -> None:
 @asynccontextmanager
 async def _connected(dsn: str) -> AsyncGenerator["asyncpg.Connection[asyncpg.Record]"]:
     try:
-        connection = await Hosts(dsn).connect()
+        # PgBouncer would keep named statements on its server, where those of the next process
+        # collide with them.
+        connection = await Hosts(dsn).connect(statement_cache_size=0)
     except (
         OSError,
         TimeoutError,
