@@ -221,9 +221,10 @@ image:
 sync-types:
 	$(BIN)/python -m tools.write_sync_types
 
-# Write the generated pages of docs/: the command line, decisions, examples, changelog, llms.txt.
+# Write the generated pages of docs/: the reference, decisions, examples, changelog, llms.txt.
 reference:
 	PYTHONPATH=src $(BIN)/python -m tools.write_cli_reference
+	PYTHONPATH=src $(BIN)/python -m tools.write_reference
 	PYTHONPATH=src $(BIN)/python -m tools.write_pages
 
 # Build the documentation site into site/. A broken link fails the build.

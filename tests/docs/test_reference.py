@@ -1,7 +1,6 @@
 """The reference pages are complete."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,7 +12,7 @@ from queen.spark.options import OPTIONS
 from queen.spark.segments import COLUMNS
 from queen.wire.options import QueueOptions
 from tests.cli.tree import COMMANDS
-from tools import write_cli_reference as cli_page
+from tools import sql_reference, write_cli_reference as cli_page, write_reference
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,12 +20,6 @@ ROOT = Path(__file__).parents[2]
 def headings(name: str) -> set[str]:
     text = (ROOT / "docs" / "reference" / name).read_text("utf-8")
     return set(re.findall(r"^## (\w+)$", text, flags=re.MULTILINE))
-
-
-def subclasses(root: type[errors.QueenError]) -> Iterator[type[errors.QueenError]]:
-    for branch in root.__subclasses__():
-        yield branch
-        yield from subclasses(branch)
 
 
 def test_every_setting_is_in_the_table_with_its_default() -> None:
@@ -46,10 +39,38 @@ def test_every_setting_is_in_the_table_with_its_default() -> None:
     }
 
 
-def test_every_error_has_a_heading() -> None:
-    families = {errors.RequestError, errors.ServiceError}
-    names = {error.__name__ for error in subclasses(errors.QueenError) if error not in families}
+def test_every_generated_block_is_current() -> None:
+    pages = write_reference.pages()
+    assert {path.stem for path in pages} == {
+        *("errors", "metrics", "queue-options", "settings", "sql"),
+    }
+    for path, text in pages.items():
+        assert text == path.read_text("utf-8"), f"{path}: run `make reference`."
+
+
+def test_every_error_has_a_heading_a_cause_and_a_remedy() -> None:
+    names = {error.__name__ for error in write_reference.error_classes()}
     assert headings("errors.md") == names
+    text = (ROOT / "docs" / "reference" / "errors.md").read_text("utf-8")
+    assert text.count("\n**Cause:** ") == text.count("\n**Remedy:** ") == len(names)
+
+
+def test_every_group_of_settings_has_a_section() -> None:
+    text = (ROOT / "docs" / "reference" / "settings.md").read_text("utf-8")
+    shown = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
+    assert [each for each in shown if each != "See also"] == [*write_reference.setting_groups()]
+
+
+def test_every_sql_function_is_on_the_page() -> None:
+    text = (ROOT / "docs" / "reference" / "sql.md").read_text("utf-8")
+    created = {
+        name
+        for source in sql.FUNCTIONS.values()
+        for name in re.findall(r"^create or replace function queen\.(\w+)", source, re.MULTILINE)
+    }
+    assert {each.name for each in sql_reference.all_functions()} == created
+    shown = re.findall(r"^(?:### queen\.|\| `)(\w+)", text, flags=re.MULTILINE)
+    assert created <= set(shown)
 
 
 def test_every_option_is_in_the_table() -> None:

@@ -1,9 +1,13 @@
 """Tutorials work from the top: every command runs, and prints the output that the page shows."""
 
+import re
 from pathlib import Path
 
+import asyncpg
 import pytest
 
+from queen import Queen, outbox
+from tests.support.server import Server
 from tests.support.tutorial import Tutorial, is_like
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -47,6 +51,28 @@ def test_every_page_for_beginners_is_followed() -> None:
     with_own_tests = {"examples", "index", "sql"}
     pages = {path.stem for path in (DOCS / "start").glob("*.md")}
     assert pages - with_own_tests == set(SKIPPED)
+
+
+async def test_only_the_committed_messages_of_the_sql_quickstart_arrive(process: Server) -> None:
+    page = (DOCS / "start" / "sql.md").read_text("utf-8")
+    (statements,) = re.findall(r"<<'SQL'\n(.*?)^SQL$", page, flags=re.DOTALL | re.MULTILINE)
+    (query,) = re.findall(r"-c '(.*?) = '\"'orders'\"$", page, flags=re.MULTILINE)
+    connection = await asyncpg.connect(process.environment["DATABASE_URL"])
+    await connection.execute(statements)
+    async with connection.transaction():
+        await outbox.push(connection, "orders", [{"data": {"id": 9}}], partition="customer-42")
+    found: list[int] = []
+    async with Queen(process.base_url) as queen:
+        orders = queen.queue("orders").batch(10).wait(True).auto_ack(True)
+        while len(found) < 2:
+            found += [message.data["id"] for message in await orders.pop()]
+
+    rows = await connection.fetch(f"{query} = 'orders' order by 2")
+    await connection.close()
+    assert found == [7, 9]
+    assert [row["offset"] for row in rows] == [0, 1]
+    first = rows[0]
+    assert f" {first['partition']} |      {first['offset']} | {first['payload']}" in page
 
 
 @pytest.mark.parametrize(

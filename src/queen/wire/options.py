@@ -137,6 +137,13 @@ _COLUMNS: Final = _RENAMED | {
 }
 
 
+def columns_of(struct: type[Request]) -> dict[str, str]:
+    """Return the column of each option; a rate limit is stored in three columns."""
+    if struct is RateLimit:
+        return {"max": "rate_max", "duration_millis": "rate_ms", "per": "rate_per"}
+    return dict(_COLUMNS)
+
+
 def plain(value: Any) -> Any:  # noqa: ANN401 - of any column
     """Return 300 instead of 300.0, so that users see the value they set."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

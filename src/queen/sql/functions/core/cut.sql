@@ -99,7 +99,7 @@ begin
 end
 $$;
 
--- The offset up to which every group has settled the start of a partition, at most p_end. Null while the position of some
+-- The offset up to which every group has acknowledged the start of a partition, at most p_end. Null while the position of some
 -- group is missing. The caller has locked the partition, so no group is moved back meanwhile.
 create or replace function queen.settled_to (p_partition_id bigint, p_queue_id bigint, p_end bigint)
   returns bigint

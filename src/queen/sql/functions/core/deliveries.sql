@@ -30,7 +30,7 @@ begin
 end
 $$;
 
--- Settle the given offsets of one delivery, or its whole leased part if p_offsets is null.
+-- Acknowledge the given offsets of one delivery, or its whole leased part if p_offsets is null.
 --
 -- If the whole leased part is settled, the rest becomes a delivery that is due immediately.
 -- Returns QN002 if (id, token) is no longer the current lease. The caller has locked the consumers row.
@@ -71,7 +71,7 @@ begin
 end
 $$;
 
--- The given offsets that the group of a delivery has not settled: unclaimed, or pending in any delivery. Null if none.
+-- The given offsets that the group of a delivery has not acknowledged: unclaimed, or pending in any delivery. Null if none.
 create or replace function queen.open_of (p_delivery queen.deliveries, p_offsets int8multirange)
   returns int8multirange
   language plpgsql
@@ -93,7 +93,7 @@ begin
 end
 $$;
 
--- The leased offsets of a delivery that are not settled. The function has no settings, so that PostgreSQL inlines it:
+-- The leased offsets of a delivery that are not acknowledged. The function has no settings, so that PostgreSQL inlines it:
 -- a SQL function that is not inlined is planned again in every call.
 create or replace function queen.handed_out (p_delivery queen.deliveries)
   returns int8multirange
@@ -106,7 +106,7 @@ as $$
   end)
 $$;
 
--- Remove settled offsets from a delivery that the caller has locked. Delete the delivery when it is empty.
+-- Remove acknowledged offsets from a delivery that the caller has locked. Delete the delivery when it is empty.
 create or replace function queen.shrink (p_delivery queen.deliveries, p_done int8multirange)
   returns void
   language plpgsql

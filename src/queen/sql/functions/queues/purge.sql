@@ -1,4 +1,4 @@
--- Remove messages from the next partitions of a queue: all, or those that every group has settled.
+-- Remove messages from the next partitions of a queue: all, or those that every group has acknowledged.
 --
 -- p_before: only segments stored before this time, or null for all. p_after: continue after this partition id. Returns the
 -- last partition id that is finished and the number of messages removed, or no row if no partition is left. Removes at most

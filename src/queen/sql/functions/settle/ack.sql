@@ -1,4 +1,4 @@
--- Settle messages of deliveries: the given offsets, or the whole leased part if p_offsets is null.
+-- Acknowledge messages of deliveries: the given offsets, or the whole leased part if p_offsets is null.
 --
 -- Returns one row per request, in request order: the number of messages settled; the given offsets that are open but were
 -- not leased (null: none); whether the delivery ended; whether its group may have messages because of that, so that the

@@ -1,4 +1,4 @@
--- Whether groups have settled messages: claimed, and in no delivery. One row per message, in request order.
+-- Whether groups have acknowledged messages: claimed, and in no delivery. One row per message, in request order.
 --
 -- A message is named by its partition and its offset, or by its transactionId if the offset is null. An unknown message
 -- is not settled.

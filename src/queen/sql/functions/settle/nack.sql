@@ -1,4 +1,4 @@
--- Return messages to their group, or settle them one by one. Each request names one message.
+-- Return messages to their group, or acknowledge them one by one. Each request names one message.
 --
 -- p_kinds: `failed` counts an attempt and applies the backoff, `retry` does neither, `dead` dead-letters now,
 -- `completed` settles the message. p_delays: seconds instead of the backoff, or null.

@@ -1,4 +1,4 @@
--- Settle one step, or one part of it, as success, failure, or cancelled if its message was removed. The caller has locked the
+-- Finish one step, or one part of it, as success, failure, or cancelled if its message was removed. The caller has locked the
 -- run. Returns `advanced`, `ended` or `stale`.
 create or replace function queen.advance_step (
   p_id       text,

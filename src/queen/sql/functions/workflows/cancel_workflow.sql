@@ -76,7 +76,7 @@ begin
 end
 $$;
 
--- Settle steps of a stopping run, or parts of them, whose messages were removed. Returns whether the run has ended.
+-- Finish steps of a stopping run, or parts of them, whose messages were removed. Returns whether the run has ended.
 -- Raises QN020 if there is no such workflow. Locks: the run.
 create or replace function queen.drop_steps (p_id text, p_steps text[], p_parts integer[], p_tokens uuid[])
   returns boolean

@@ -128,7 +128,7 @@ begin
 end
 $$;
 
--- Why an active step will never be settled, or null: its message cannot be moved to the log, or is no longer open in it.
+-- Why an active step will never finish, or null: its message cannot be moved to the log, or is no longer open in it.
 --
 -- A message is open if it is unclaimed or in a delivery. If no message of its partition that was stored before the step's
 -- message reached the log is open, neither is the step's. If an older one is still open, the check has to wait for it.

@@ -1,4 +1,4 @@
--- The state machine of a workflow: settle steps and start the steps that follow.
+-- The state machine of a workflow: finish steps and start the steps that follow.
 --
 -- Private. Every function that changes a run calls this one (start, advance, signal, cancel, retry, background task) with the
 -- row of the run locked, so that all it reads stays true until the commit and each counter is exact. p_candidates: steps that
