@@ -148,6 +148,35 @@ async def test_a_page_fits_on_a_phone(phone: Page, site: str, path: str) -> None
     assert await _shifted(phone) == []
 
 
+async def test_the_menu_of_a_phone_opens_and_leads_to_a_page(phone: Page, site: str) -> None:
+    await phone.goto(site, wait_until="networkidle")
+    link = phone.locator(".md-sidebar--primary a", has_text="Production checklist")
+    await expect(link).not_to_be_in_viewport()
+
+    await phone.locator("header label[for=__drawer]").click()
+    await phone.locator(".md-sidebar--primary label.md-nav__link", has_text="Operate").click()
+    await expect(link).to_be_in_viewport()
+    await _keep(phone, "menu-phone")
+    await link.click()
+
+    await expect(phone.locator("h1")).to_contain_text("Production checklist")
+    assert await overflow(phone) <= 0
+
+
+async def test_a_search_works_on_a_phone(phone: Page, site: str) -> None:
+    await phone.goto(site)
+    await phone.locator("header label", has_text="Search").click()
+    await phone.locator("dialog[open] input").fill("LeaseLost")
+
+    result = phone.locator("dialog a", has_text="LeaseLost").first
+    await expect(result).to_be_visible()
+    await _keep(phone, "search-phone")
+    await result.click()
+
+    await expect(phone).to_have_url(f"{site}reference/errors/?h=LeaseLost#leaselost")
+    await expect(phone.locator("#leaselost")).to_be_in_viewport()
+
+
 @pytest.mark.nightly
 async def test_every_page_fits_on_a_phone_and_in_a_window(
     phone: Page, page: Page, site: str

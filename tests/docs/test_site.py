@@ -90,6 +90,7 @@ def pages() -> list[Path]:
     return sorted({*site.rglob("*.html")} - {site / "404.html"})
 
 
+@pytest.mark.timeout(180)  # It parses more than a hundred pages.
 def test_no_link_is_broken_and_no_file_comes_from_another_host(pages: list[Path]) -> None:
     found = {
         str(page.relative_to(built_site())): problems
