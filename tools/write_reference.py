@@ -20,7 +20,7 @@ import msgspec
 from queen import errors, setting_fields, telemetry
 from queen.settings import Settings
 from queen.wire.field_docs import field_docs
-from queen.wire.options import QueueOptions, RateLimit, columns_of
+from queen.wire.options import QueueOptions, RateLimit, columns_of_options
 from tools.sql_reference import functions, public_functions, roles, view_columns
 
 REFERENCE: Final = Path(__file__).parents[1] / "docs" / "reference"
@@ -52,6 +52,8 @@ _DETAILS: Final = {
     "QueueFull": "[Queue options](queue-options.md)",
 }
 """Errors that a page explains in detail."""
+_MANY: Final = 2**31 - 1
+"""A limit that no reader reaches."""
 _EFFECTS: Final = {
     True: "The request was applied.",
     False: "The request had no effect.",
@@ -79,6 +81,7 @@ def _block(name: str) -> str:
     writers: dict[str, Callable[[], str]] = {
         "options": lambda: _options(QueueOptions),
         "rate limit": lambda: _options(RateLimit),
+        "columns": _columns,
         "errors": _errors,
         "metrics": _metrics,
         "log events": _events,
@@ -138,7 +141,6 @@ def _value(value: Any) -> str:  # noqa: ANN401 - any JSON value
 
 def _options(struct: type[msgspec.Struct]) -> str:
     docs = field_docs(struct)
-    columns = columns_of(struct)
     rows: list[tuple[str, ...]] = []
     for field in msgspec.structs.fields(struct):
         text, _, default = docs[field.name].removesuffix(".").partition(". Default: ")
@@ -146,9 +148,15 @@ def _options(struct: type[msgspec.Struct]) -> str:
             default = field.default
         shown = f"`{default}`" if re.fullmatch(r"[\w.]+", default) else default
         shown = "required" if field.required else shown
-        column = f"`{columns[field.name]}`" if field.name in columns else ""
-        rows.append((f"`{field.encode_name}`", shown, _range(field.type), column, f"{text}."))
-    return table(("Option", "Default", "Allowed", "Column", "Meaning"), rows)
+        rows.append((f"`{field.encode_name}`", shown, _range(field.type), f"{text}."))
+    return table(("Option", "Default", "Allowed", "Meaning"), rows)
+
+
+def _columns() -> str:
+    columns = columns_of_options()
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(QueueOptions)}
+    rows = ((f"`{names[name]}`", f"`{column}`") for name, column in columns.items())
+    return table(("Option", "Column"), rows)
 
 
 def _range(kind: Any) -> str:  # noqa: ANN401 - a type
@@ -161,7 +169,8 @@ def _range(kind: Any) -> str:  # noqa: ANN401 - a type
     meta = next((each for each in get_args(kind)[1:] if isinstance(each, msgspec.Meta)), None)
     if meta is not None:
         least = f"more than {meta.gt:,}" if meta.gt is not None else f"{meta.ge:,}"
-        return f"{least} to {meta.le:,}" if meta.gt is None else f"{least}, up to {meta.le:,}"
+        is_bounded = meta.le is not None and meta.le < _MANY
+        return f"{least} to {meta.le:,}" if is_bounded else f"{least} or more"
     if kind is bool:
         return "`true`, `false`"
     values = [each for each in get_args(kind) if isinstance(each, str)]

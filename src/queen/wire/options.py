@@ -137,10 +137,8 @@ _COLUMNS: Final = _RENAMED | {
 }
 
 
-def columns_of(struct: type[Request]) -> dict[str, str]:
-    """Return the column of each option; a rate limit is stored in three columns."""
-    if struct is RateLimit:
-        return {"max": "rate_max", "duration_millis": "rate_ms", "per": "rate_per"}
+def columns_of_options() -> dict[str, str]:
+    """Return the columns of the options; a rate limit is stored in three columns."""
     return dict(_COLUMNS)
 
 

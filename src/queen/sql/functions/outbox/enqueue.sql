@@ -1,6 +1,6 @@
 -- Enqueue a message in the caller's own transaction. It is pushed after the commit, and never if the transaction aborts.
 --
--- For applications that use SQL: select queen.enqueue('orders', '{"n": 1}', partition => 'c42'). The arguments are the
+-- For applications that use SQL: `select queen.enqueue('orders', '{"n": 1}', partition => 'c42')`. The arguments are the
 -- fields of a pushed item. `delay_seconds` counts from now. Raises QN015 for an invalid name of a queue or partition.
 -- Returns a number that rises with the order of messages in one transaction.
 -- Locks: none that another transaction waits for. Notifies the appender only if it sleeps, because a notification makes
