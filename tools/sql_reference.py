@@ -86,11 +86,12 @@ def view_columns() -> str:
 
 
 def functions() -> str:
-    """Return a table of the functions that the server calls."""
+    """Return a table of the functions that the server calls, without their helpers."""
+    called = set(re.findall(r"\bqueen\.(\w+) ?\(", "\n".join(sql.CALLS.values())))
     rows = [
         f"| `{each.name}` | `{each.area}` | {_escaped(each.summary)} |"
         for each in all_functions()
-        if each.comment and each.name not in PUBLIC
+        if each.name in called and each.name not in PUBLIC
     ]
     return "\n".join(["| Function | Area | Purpose |", "|---|---|---|", *rows]) + "\n"
 

@@ -133,7 +133,7 @@ def _settings(title: str) -> str:
 
 def _value(value: Any) -> str:  # noqa: ANN401 - any JSON value
     if value is None:
-        return "none"
+        return "unset"
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.15g}" if isinstance(value, float) else str(value)
@@ -195,7 +195,7 @@ def _errors() -> str:
     index = table(
         ("Code", "HTTP status", "Class"),
         (
-            (f"`{each.code}`", _status(each) or "none", f"[`{each.__name__}`](#{_anchor(each)})")
+            (f"`{each.code}`", _status(each) or "\u2013", f"[`{each.__name__}`](#{_anchor(each)})")
             for each in sorted(found, key=lambda each: each.code)
         ),
     )
@@ -230,7 +230,7 @@ def _metrics() -> str:
         (
             f"`{metric.name}`",
             metric.kind,
-            ", ".join(f"`{each}`" for each in metric.labels) or "none",
+            ", ".join(f"`{each}`" for each in metric.labels) or "\u2013",
             metric.help,
         )
         for metric in telemetry.METRICS

@@ -35,7 +35,7 @@ class SettingFields(
     port: Port = field(default=6632, name="PORT")
     """Port of the HTTP server."""
     num_workers: Amount = field(default=0, name="NUM_WORKERS")
-    """Number of worker processes. 0: one per core."""
+    """Number of worker processes. 0: one per core that the container or affinity allows."""
     worker_id: str | None = field(default=None, name="WORKER_ID")
     """Name of this host in lists of processes. By default the host name and the process id."""
     shutdown_seconds: Seconds = 25.0
