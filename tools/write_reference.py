@@ -167,6 +167,8 @@ def _range(kind: Any) -> str:  # noqa: ANN401 - a type
         found = [_range(each) for each in get_args(kind)]
         return next((each for each in found if each), "")
     meta = next((each for each in get_args(kind)[1:] if isinstance(each, msgspec.Meta)), None)
+    if meta is not None and meta.max_length is not None:
+        return f"{meta.min_length or 0:,} to {meta.max_length:,} characters"
     if meta is not None:
         least = f"more than {meta.gt:,}" if meta.gt is not None else f"{meta.ge:,}"
         is_bounded = meta.le is not None and meta.le < _MANY
