@@ -56,6 +56,7 @@ class Reader:
                 stderr=subprocess.STDOUT,
                 timeout=BLOCK_SECONDS,
                 check=False,
+                text=True,
                 **self._options(block),
             )
         except subprocess.TimeoutExpired:
@@ -67,7 +68,7 @@ class Reader:
         """Start a command and return without waiting. Its output goes to the file `load.log`."""
         with (self.directory / "load.log").open("w") as log:
             return subprocess.Popen(
-                ["bash", "-ec", f"exec {block}"], stdout=log, **self._options(block)
+                ["bash", "-ec", f"exec {block}"], stdout=log, text=True, **self._options(block)
             )
 
     def progress(self) -> int:
@@ -109,7 +110,6 @@ class Reader:
             "cwd": self.directory,
             "env": {"PATH": PATH, "HOME": str(self.directory), "PYTHONPATH": str(ROOT / "src")},
             "stdin": subprocess.DEVNULL,
-            "text": True,
             "user": account,
         }
 
