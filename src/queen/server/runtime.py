@@ -15,10 +15,10 @@ from queen.server.audit_log import AuditLog
 from queen.server.auth.authenticator import Authenticator
 from queen.server.auth.oidc import Oidc
 from queen.server.auth.origins import Origins
+from queen.server.compression import Compressible
 from queen.server.decoding.bodies import Bodies
 from queen.server.heartbeat import Heartbeat
 from queen.server.http import openapi
-from queen.server.http.compression import Compressible
 from queen.server.live.feed import Feed
 from queen.server.memory_budget import Budget, Unsent
 from queen.server.metrics.host import HostMetrics, WorkerSlot

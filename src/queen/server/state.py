@@ -8,9 +8,9 @@ import msgspec
 from queen.engine.engine import Engine
 from queen.server.audit_log import AuditLog
 from queen.server.auth.authenticator import Authenticator
+from queen.server.compression import Compressible
 from queen.server.decoding.bodies import Bodies
 from queen.server.heartbeat import Heartbeat
-from queen.server.http.compression import Compressible
 from queen.server.memory_budget import Budget, Unsent
 from queen.server.metrics.host import HostMetrics
 from queen.server.operations.runner import Operations

@@ -13,8 +13,8 @@ from starlette.types import Scope
 from queen import errors
 from queen.server.auth.oidc import Oidc, Provider
 from queen.server.auth.origins import PAGE_HEADERS, page_headers
+from queen.server.compression import Compressible
 from queen.server.http.answer import Answer
-from queen.server.http.compression import Compressible
 from queen.server.http.router import readable
 from queen.settings import Settings
 
