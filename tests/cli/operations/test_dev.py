@@ -199,6 +199,7 @@ async def _has_runs(queen: Queen, states: set[str]) -> bool:
     return states <= {each.state async for each in QueueManager(queen).list_workflows()}
 
 
+@pytest.mark.nightly  # Its load needs the machine for itself.
 async def test_a_demo_has_a_day_of_history_and_load_and_stops_quickly() -> None:
     process, url = await started("--ephemeral", "--demo")
     try:

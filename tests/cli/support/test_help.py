@@ -22,10 +22,9 @@ def test_a_command_has_a_valid_example(path: tuple[str, ...]) -> None:
         words = [word for word in shlex.split(example) if not re.match(r"[A-Z_]+=", word)]
         assert words[: len(path) + 1] == ["queen", *path]
         rest = words[len(path) + 1 :]
-        if ">" in rest:
-            rest = rest[: rest.index(">")]
+        end = next((at for at, word in enumerate(rest) if word in (">", "|")), len(rest))
         # Raises for options and arguments that the command does not have.
-        command.make_context(path[-1], rest)
+        command.make_context(path[-1], rest[:end])
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)

@@ -27,7 +27,7 @@ select queen.default_options() || $1::jsonb as options;
 
 -- name: list_options
 -- Queues with their options, by name, after a name; $3: patterns. The page ends early if schemas take more than $4 bytes of
--- storage; rows: its size without that.
+-- storage. rows: its size without that.
 select q.*, p.rows
 from (
   select l.id, l.name, sum(l.bytes) over (order by l.name) - l.bytes as bytes_before, count(*) over () as rows
