@@ -33,7 +33,7 @@ ADDRESS = "localhost:6632"
 VARYING = "…"
 SERVICES = {
     "queen dev": r"http://localhost:\d+",
-    "queen serve": r"server\.started",
+    "queen serve": r"worker\.started",
     "queen worker": r"concurrent jobs per queue",
     "python worker.py": "",
 }
