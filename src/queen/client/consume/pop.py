@@ -109,10 +109,10 @@ class Poller:
             return runs
         finally:
             stopping.cancel()
-            if not popping.done():
-                popping.cancel()
-                with contextlib.suppress(asyncio.CancelledError, errors.QueenError):
-                    await popping
+            popping.cancel()
+            # Also if it is done: asyncio logs an error that is never read.
+            with contextlib.suppress(asyncio.CancelledError, errors.QueenError):
+                await popping
 
     async def pause(self) -> None:
         """Wait before the next pop if the last one failed, or immediately returned no messages."""
