@@ -382,3 +382,6 @@ class SettingFields(
     otel: bool = False
     """Send spans with OpenTelemetry to the target in the OTEL_ variables. Needs the extra
     `otel`."""
+
+    def __repr__(self) -> str:
+        return f"SettingFields(port={self.port}, …)"  # The others hold secrets.

@@ -112,7 +112,7 @@ def test_the_chart_and_the_command_scale_workers_alike() -> None:
         concurrency=20,
         least=1,
         most=40,
-        secret="keda-token",
+        secret_name="keda-token",
     )
     found = rendered("buffer")
     for each in objects(scaling):

@@ -185,7 +185,7 @@ def k8s(
                 name=name,
                 namespace=namespace,
                 image=image,
-                secret=secret,
+                secret_name=secret,
                 replicas=replicas,
                 buffer=buffer,
             )
@@ -227,7 +227,7 @@ def keda(
         concurrency=concurrency,
         least=least,
         most=most,
-        secret=secret,
+        secret_name=secret,
         namespace=namespace,
     )
     print(yaml_documents(objects(scaling)), end="")

@@ -17,7 +17,7 @@ class Scaling(NamedTuple):
     concurrency: int = d.CONCURRENCY
     least: int = 0
     most: int = 10
-    secret: str = "queen-keda"
+    secret_name: str = "queen-keda"
     """Secret with an API key under the key `token`."""
     namespace: str | None = None
 
@@ -29,7 +29,7 @@ def objects(scaling: Scaling) -> list[dict[str, Any]]:
     metadata: dict[str, Any] = {"name": scaling.deployment}
     if scaling.namespace is not None:
         metadata["namespace"] = scaling.namespace
-    token = {"parameter": "token", "name": scaling.secret, "key": "token"}
+    token = {"parameter": "token", "name": scaling.secret_name, "key": "token"}
     return [
         {
             "apiVersion": "keda.sh/v1alpha1",

@@ -26,7 +26,7 @@ class Options(NamedTuple):
     name: str = "queen"
     namespace: str | None = None
     image: str | None = None
-    secret: str = "queen-database"
+    secret_name: str = "queen-database"
     """Secret with the key DATABASE_URL."""
     replicas: int = 2
     buffer: str | None = None
@@ -37,7 +37,7 @@ def manifests_text(options: Options) -> str:
     """Return all objects as YAML, with the steps to use them."""
     kind = "deploy" if options.buffer is None else "statefulset"
     head = _HEAD.format(
-        secret=options.secret,
+        secret=options.secret_name,
         job=options.name + _migration_suffix(),
         servers=f"{kind}/{options.name}",
     )
@@ -239,7 +239,7 @@ def _pod(container: dict[str, Any]) -> dict[str, Any]:
 def _database(options: Options) -> dict[str, Any]:
     return {
         "name": "DATABASE_URL",
-        "valueFrom": {"secretKeyRef": {"name": options.secret, "key": "DATABASE_URL"}},
+        "valueFrom": {"secretKeyRef": {"name": options.secret_name, "key": "DATABASE_URL"}},
     }
 
 

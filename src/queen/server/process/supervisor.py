@@ -88,7 +88,8 @@ class Supervisor:
 
     def _run(self) -> int:
         for index in range(self._count):
-            self._workers.append(self._start(index))
+            if not self._is_stopping:
+                self._workers.append(self._start(index))
         while not self._is_stopping:
             running = [worker.sentinel for _, worker in self._workers if worker.is_alive()]
             wait(running, timeout=_CHECK_SECONDS)
@@ -102,6 +103,7 @@ class Supervisor:
                         break
                     self._replace(index, number, worker)
         self._log.info(Event.STOPPING)
+        self._signal()  # Again, for a worker that was being started.
         for _, worker in self._workers:
             worker.join(self._settings.shutdown_seconds + 10)
             if worker.is_alive():
@@ -133,6 +135,9 @@ class Supervisor:
     def _stop(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         self._is_stopping = True
+        self._signal()
+
+    def _signal(self) -> None:
         for _, worker in self._workers:
             if worker.is_alive() and worker.pid is not None:
                 os.kill(worker.pid, signal.SIGTERM)
