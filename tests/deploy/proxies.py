@@ -10,27 +10,13 @@ from typing import NamedTuple
 
 from tests.deploy.files import fence, program, started
 from tests.support.certificates import Authority
+from tests.support.nginx import HEAD
 from tests.support.server import free_port, until
 
 PAGE = "reverse-proxy.md"
 UPSTREAM = re.compile(r"10\.0\.0\.1[12]:6632")
 
-_NGINX = """\
-daemon off;
-master_process off;
-pid {directory}/pid;
-error_log stderr crit;
-events {{ worker_connections 256; }}
-http {{
-  access_log off;
-  client_body_temp_path {directory}/body;
-  proxy_temp_path {directory}/proxy;
-  fastcgi_temp_path {directory}/fastcgi;
-  uwsgi_temp_path {directory}/uwsgi;
-  scgi_temp_path {directory}/scgi;
-{page}
-}}
-"""
+_NGINX = HEAD + "{page}\n}}\n"
 
 
 class Proxy(NamedTuple):

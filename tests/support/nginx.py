@@ -11,7 +11,7 @@ from typing import Self
 
 from tests.support.server import free_port, until
 
-_CONFIG = """\
+HEAD = """\
 daemon off;
 master_process off;
 pid {directory}/pid;
@@ -24,6 +24,12 @@ http {{
   fastcgi_temp_path {directory}/fastcgi;
   uwsgi_temp_path {directory}/uwsgi;
   scgi_temp_path {directory}/scgi;
+"""
+"""Begins a configuration for one process in the foreground, with all files in one directory."""
+
+_CONFIG = (
+    HEAD
+    + """\
   {shared}
   upstream queen {{ server {upstream}; keepalive 16; }}
   server {{
@@ -40,6 +46,7 @@ http {{
   }}
 }}
 """
+)
 
 
 class Nginx:
