@@ -1,13 +1,19 @@
 """API keys in manifests: their scopes change, their secrets never do."""
 
 import json
+import resource
 import stat
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from queen.cli.apply.plan import Change, Plan
+from queen.cli.apply.secrets import Secrets
+from queen.cli.support.exit_codes import FileTrouble
+from queen.wire.access import NewToken
 from tests.cli.apply.manifests import CONFLICT, DIFFERENT, Manifests
 from tests.cli.shell import Shell
 from tests.cli.terminal import Terminal
@@ -172,3 +178,45 @@ async def test_a_secret_is_not_lost_if_its_file_cannot_be_written(
     full = await manifests.run("apply", "--secrets", "/dev/full")
     assert full.code == 1
     assert "Revoke the key with `queen token revoke" in full.err
+
+
+async def test_a_secret_is_not_appended_to_a_file_that_others_can_read(
+    admin: Caller, manifests: Manifests, tmp_path: Path
+) -> None:
+    file = tmp_path / "secrets"
+    file.touch(0o640)
+    manifests.write(keys(k={"role": "admin"}))
+
+    refused = await manifests.run("apply", "--secrets", str(file))
+
+    assert (refused.code, f"Run `chmod 600 {file}`" in refused.err) == (1, True), refused
+    assert (file.read_text(), len((await admin.get("/tokens")).body["tokens"])) == ("", 1)
+    file.chmod(0o600)
+    assert (await manifests.run("apply", "--secrets", str(file))).code == 0
+
+
+def test_a_secret_that_is_written_in_part_is_reported_as_lost(tmp_path: Path) -> None:
+    key = NewToken(
+        id="1",
+        name="worker",
+        token="s" * 40,
+        role="admin",
+        permissions=[],
+        scopes=None,
+        expires_at=None,
+        requests_per_second=None,
+        created_at=datetime.now(UTC),
+        created_by="admin",
+        revoked_at=None,
+    )
+    change = Change(action="create", kind="key", name="worker")
+    plan = Plan(manager="shop", changes=[change], unchanged=0, conflicts=[], notes=[])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    with Secrets(plan, str(tmp_path / "secrets")) as secrets:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20, limits[1]))
+        try:
+            with pytest.raises(FileTrouble, match="The secret of API key worker is lost"):
+                secrets.keep(key)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)

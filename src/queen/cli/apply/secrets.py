@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import sys
 from types import TracebackType
 from typing import Self
@@ -48,6 +49,14 @@ class Secrets:
                 self._handle = os.open(self._file, flags, 0o600)
             except OSError as error:
                 raise FileTrouble(f"cannot write {self._file}: {error.strerror}") from error
+            mode = os.fstat(self._handle).st_mode
+            # The mode of the call above applies to a new file only.
+            if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
+                os.close(self._handle)
+                raise FileTrouble(
+                    f"{self._file} is readable by others. Run `chmod 600 {self._file}`."
+                    " No changes were made."
+                )
         return self
 
     def __exit__(
@@ -67,7 +76,9 @@ class Secrets:
             return
         line = json.dumps({"name": key.name, "id": key.id, "token": key.token})
         try:
-            os.write(self._handle, f"{line}\n".encode())
+            data = f"{line}\n".encode()
+            while data:  # One call may write only a part, for example if the disk is full.
+                data = data[os.write(self._handle, data) :]
             if os.path.isfile(self._file or ""):
                 os.fsync(self._handle)
         except OSError as error:
