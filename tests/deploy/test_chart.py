@@ -12,8 +12,9 @@ import jsonschema_rs
 import kubernetes_validate  # pyright: ignore[reportMissingTypeStubs] - has none
 import pytest
 
+from queen import errors
 from queen.cli.generate.keda import Scaling, objects
-from queen.cli.generate.kubernetes import Options, manifests, manifests_text
+from queen.cli.generate.kubernetes import Options, buffer_bytes, manifests, manifests_text
 from queen.settings import Settings
 from tests.deploy.custom_resources import validate
 from tests.deploy.files import CHART, GOLDEN, PAGES, Object, documents, pods, texts
@@ -87,6 +88,7 @@ def test_the_chart_and_the_command_create_the_same_objects() -> None:
     for each in manifests(Options()):
         if each["kind"] == "Job":
             each["metadata"]["name"] = "queen-migrate"
+            del each["spec"]["ttlSecondsAfterFinished"]  # A hook of Helm is deleted by Helm.
         assert chart[each["kind"]] == each
 
 
@@ -98,10 +100,33 @@ def test_the_chart_and_the_command_create_the_same_servers_with_a_buffer() -> No
     assert found["spec"]["template"]["spec"].pop("serviceAccountName") == "shared"
     del expected["spec"]["template"]["spec"]["serviceAccountName"]
     (container,) = found["spec"]["template"]["spec"]["containers"]
-    (largest,) = (each for each in container["env"] if each["name"] == "FILE_BUFFER_MAX_BYTES")
-    assert largest["value"] == "17179869184"
-    largest["value"] = "1073741824"
+    container["env"].remove({"name": "PG_SSLMODE", "value": "require"})
+    assert {"name": "FILE_BUFFER_MAX_BYTES", "value": "17179869184"} in container["env"]
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "limit"), [("2Gi", 1717986918), ("1.5G", 1200000000), ("100k", 80000), ("10", 8)]
+)
+def test_a_buffer_uses_most_of_its_volume(size: str, limit: int) -> None:
+    assert buffer_bytes(size) == limit
+
+
+@pytest.mark.parametrize("size", ["2gb", "2 Gi", "1ki", "1K", "-1Gi", "0", ""])
+def test_a_size_that_kubernetes_rejects_is_an_error(size: str) -> None:
+    with pytest.raises(errors.BadRequest, match="is not a size"):
+        buffer_bytes(size)
+
+
+def test_each_image_and_secret_has_its_own_migration() -> None:
+    """Kubernetes rejects a changed Job of the same name."""
+    images = [Options(), Options(image="queen:2"), Options(secret_name="owner")]
+    jobs = [of_kind(manifests(each), "Job") for each in images]
+    assert len({each["metadata"]["name"] for each in jobs}) == 3
+    assert all(each["spec"]["ttlSecondsAfterFinished"] > 600 for each in jobs)
+    text = manifests_text(Options(namespace="queues"))
+    assert f"job/{jobs[0]['metadata']['name']} " in text
+    assert len(re.findall(r"^#   kubectl --namespace queues ", text, re.MULTILINE)) == 3
 
 
 def test_the_chart_and_the_command_scale_workers_alike() -> None:
@@ -117,6 +142,14 @@ def test_the_chart_and_the_command_scale_workers_alike() -> None:
     found = rendered("buffer")
     for each in objects(scaling):
         assert of_kind(found, each["kind"])["spec"] == each["spec"]
+
+
+def test_keda_verifies_the_certificate_of_the_servers() -> None:
+    found = rendered("full")
+    (_, authority) = of_kind(found, "TriggerAuthentication")["spec"]["secretTargetRef"]
+    assert authority == {"parameter": "ca", "name": "queen-tls", "key": "ca.crt"}
+    (trigger, _) = of_kind(found, "ScaledObject")["spec"]["triggers"]
+    assert trigger["metadata"]["url"].startswith("https://")
 
 
 @pytest.mark.parametrize("values", VALUE_SETS)
@@ -188,6 +221,21 @@ def test_the_migration_runs_before_an_install_and_an_upgrade() -> None:
         assert container["args"] == ["migrate", "up"]
         # Not through PgBouncer.
         assert not any(each["name"] == "QUEEN_DB_PGBOUNCER" for each in container["env"])
+
+
+def test_the_migration_connects_to_the_database_as_the_servers_do() -> None:
+    def environment(values: str, name: str) -> list[Object]:
+        (found,) = (
+            container["env"]
+            for pod in pods(rendered(values))
+            for container in pod["containers"]
+            if container["name"] == name
+        )
+        return [each for each in found if each["name"].startswith(("PG_", "OTEL_"))]
+
+    for values in VALUE_SETS:
+        assert environment(values, "migrate") == environment(values, "server")
+    assert environment("buffer", "migrate") == [{"name": "PG_SSLMODE", "value": "require"}]
 
 
 def test_the_chart_contains_no_secret_and_renders_none() -> None:

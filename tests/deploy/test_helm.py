@@ -15,6 +15,12 @@ from tools.deploy.render import render
 
 pytestmark = pytest.mark.nightly
 
+WORKER = (
+    "workers[0].name=mailer,workers[0].image=shop,workers[0].app=shop:app,"
+    "workers[0].queues[0]=email,workers[0].autoscaling.enabled=true,"
+    "workers[0].autoscaling.existingSecret=keda-token"
+)
+
 
 def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program("helm"), *arguments], capture_output=True, text=True, timeout=50)
@@ -57,6 +63,12 @@ def test_the_notes_create_the_first_api_key(values: str, tmp_path: Path) -> None
         ("settings.NO_SUCH=1", "NO_SUCH"),
         ("replicas=0", "replicas"),
         ("buffer.enabled=true,autoscaling.enabled=true", "Turn off autoscaling or buffer"),
+        ("buffer.enabled=true,buffer.size=1Gi", "Set buffer.maxBytes below buffer.size"),
+        ("buffer.enabled=true,buffer.size=1073741.824k", "Set buffer.maxBytes below buffer.size"),
+        ("buffer.enabled=true,buffer.size=2K", "/buffer/size"),
+        ("autoscaling.enabled=true,autoscaling.minReplicas=7", "Set autoscaling.minReplicas"),
+        ("metrics.serviceMonitor.enabled=true", "Set metrics.serviceMonitor.existingSecret"),
+        (f"{WORKER},workers[0].autoscaling.minReplicas=11", "Set autoscaling.minReplicas"),
         ("ingress.enabled=true", "Set ingress.host"),
         ("httpRoute.enabled=true", "Set httpRoute.parentRefs"),
     ],

@@ -60,6 +60,13 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end -}}
 {{- end }}
 
+{{/* The bytes of a quantity such as 2Gi, as a number. The schema allows no other units. */}}
+{{- define "queen.bytes" -}}
+{{- $units := dict "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 -}}
+{{- $unit := regexFind "[a-zA-Z]+$" . -}}
+{{- mulf (trimSuffix $unit . | float64) (get $units $unit | default 1) | int64 -}}
+{{- end }}
+
 {{- define "queen.podSecurityContext" -}}
 runAsNonRoot: true
 runAsUser: 65532

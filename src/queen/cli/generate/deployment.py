@@ -14,7 +14,6 @@ READY: Final = "/readyz"
 LIVE: Final = "/livez"
 STATE: Final = "/var/lib/queen"
 BUFFER: Final = f"{STATE}/buffer"
-BUFFER_BYTES: Final = _DEFAULTS.file_buffer_max_bytes
 SHUTDOWN_SECONDS: Final = round(_DEFAULTS.shutdown_seconds)
 STOP_SECONDS: Final = SHUTDOWN_SECONDS + 10
 """Time from SIGTERM until the server kills the processes that still run."""
