@@ -70,6 +70,12 @@ def test_documents_are_combined() -> None:
     ("line", "problem"),
     [
         ("quues: {}", "queen.yaml:2: quues: unknown field; did you mean queues?"),
+        ("schedules: {s: {queue: q, cron: 61 * * * *}}", "schedules.s.cron: cron '61 * * * *'"),
+        ("schedules: {s: {queue: q, cron: 0 0 31 2 *}}", "schedules.s.cron: "),
+        (
+            'schedules: {s: {queue: q, cron: "@daily", timeZone: Mars/Base}}',
+            "schedules.s.timeZone: timeZone 'Mars/Base' is unknown",
+        ),
         ("queues: {a: {leesTime: 5}}", "queues.a.leesTime: unknown field; did you mean leaseTime?"),
         ("queues: {a: {lease_time: 5}}", "unknown field; did you mean leaseTime?"),
         ("queues: {a: {managedBy: x}}", "apply sets it to the manager of this file"),
@@ -155,6 +161,19 @@ def test_nested_aliases_cannot_fill_the_memory() -> None:
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
 
     with pytest.raises(FileTrouble, match="more than 1,000,000 values"):
+        manifest("\n".join(lines))
+
+
+@pytest.mark.parametrize("levels", [101, 3_000, 200_000])
+@pytest.mark.parametrize(("start", "end"), [("[", "]"), ("{a: ", "}")])
+def test_deeply_nested_values_are_rejected(levels: int, start: str, end: str) -> None:
+    with pytest.raises(FileTrouble, match="queen.yaml:2: values are nested more than 100 levels"):
+        manifest("manager: shop\nqueues: " + start * levels + end * levels)
+
+
+def test_aliases_cannot_nest_values_deeply_either() -> None:
+    lines = ["a0: &a0 [x]", *(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 1_000))]
+    with pytest.raises(FileTrouble, match="values are nested more than 100 levels"):
         manifest("\n".join(lines))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import yaml
+from yaml.events import CollectionEndEvent, CollectionStartEvent, Event
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from queen.cli.support.exit_codes import FileTrouble
@@ -14,6 +15,9 @@ Path = tuple[str | int, ...]
 
 _MOST_VALUES: Final = 1_000_000
 """A few lines of nested aliases could otherwise fill the memory."""
+_MOST_LEVELS: Final = 100
+"""PyYAML and `Document` are recursive. PyYAML's parser in C crashes at some 100,000 levels."""
+_TOO_DEEP: Final = f"values are nested more than {_MOST_LEVELS} levels deep"
 _MOST_DIGITS: Final = 1_000
 _TAG: Final = "tag:yaml.org,2002:"
 _MERGE: Final = f"{_TAG}merge"
@@ -92,6 +96,8 @@ class Document:
             return self._scalar(node)
         if id(node) in self._open:
             raise self._trouble(node, "an alias refers to a value that contains it")
+        if len(self._open) >= _MOST_LEVELS:  # By aliases: `_check_depth` found all others.
+            raise self._trouble(node, _TOO_DEEP)
         self._open.add(id(node))
         try:
             if isinstance(node, SequenceNode) and node.tag == f"{_TAG}seq":
@@ -155,6 +161,7 @@ class Document:
 def documents_of(file: str, text: str) -> Iterator[Document]:
     """Parse all documents of a file. JSON is YAML, too."""
     try:
+        _check_depth(file, text)
         nodes = yaml.compose_all(text, Loader=_Loader)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - no types
         for node in cast("Iterator[Node | None]", nodes):
             yield Document(file, node)
@@ -164,6 +171,19 @@ def documents_of(file: str, text: str) -> Iterator[Document]:
         raise FileTrouble(f"{where}: invalid YAML: {_explained(error, text)}") from error
     except yaml.YAMLError as error:
         raise FileTrouble(f"{file}: invalid YAML: {error}") from error
+
+
+def _check_depth(file: str, text: str) -> None:
+    """Raise FileTrouble if values are nested too deep to compose them."""
+    depth = 0
+    events = yaml.parse(text, Loader=_Loader)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - no types
+    for event in cast("Iterator[Event]", events):
+        if isinstance(event, CollectionStartEvent):
+            depth += 1
+            if depth > _MOST_LEVELS:
+                raise FileTrouble(f"{file}:{event.start_mark.line + 1}: {_TOO_DEEP}")
+        elif isinstance(event, CollectionEndEvent):
+            depth -= 1
 
 
 def _explained(error: yaml.MarkedYAMLError, text: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
@@ -201,7 +202,25 @@ def _schedule(name: str, value: dict[str, Any]) -> ScheduleRequest:
             whole["ttlSeconds"] = seconds_of(ttl, "ttlSeconds")
         except errors.QueenError as error:
             raise _FieldError("ttlSeconds", str(error)) from error
-    return msgspec.convert(whole, ScheduleRequest)
+    schedule = msgspec.convert(whole, ScheduleRequest)
+    _check_times(schedule)
+    return schedule
+
+
+def _check_times(schedule: ScheduleRequest) -> None:
+    """Raise _FieldError for the time zones and cron expressions that the server rejects."""
+    from queen.engine.sources.cron import next_tick, zone_of
+
+    try:
+        zone_of(schedule.time_zone)
+    except errors.QueenError as error:
+        raise _FieldError("timeZone", str(error)) from error
+    try:
+        tick = next_tick(schedule.cron, schedule.time_zone, datetime.now(UTC))
+    except errors.QueenError as error:
+        raise _FieldError("cron", str(error)) from error
+    if tick is None:
+        raise _FieldError("cron", "there is no such day in 50 years")
 
 
 def _key(name: str, value: dict[str, Any]) -> TokenRequest:
