@@ -1,5 +1,10 @@
 """The Containerfiles follow the rules of hadolint, and the image has the promised properties."""
 
+import subprocess
+from pathlib import Path
+
+import pytest
+
 from queen.cli.generate import deployment
 from tests.deploy.files import DEPLOY, ROOT, output
 
@@ -43,3 +48,16 @@ def test_only_sources_are_sent_to_the_build() -> None:
     assert "*" in ignored
     assert all((ROOT / name).exists() for name in kept)
     assert {"src", "dashboard", "pyproject.toml", "requirements.lock"} <= kept
+
+
+@pytest.mark.parametrize(("option", "file"), [("--local-base", ""), ("--spark", "/etc/ssl/ca.pem")])
+def test_the_script_rejects_options_that_docker_lacks(
+    tmp_path: Path, option: str, file: str
+) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text("#!/bin/sh\n")
+    docker.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "BUILDER": "docker", "CA_FILE": file}
+    command = [DEPLOY / "build-image", option]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50)
+    assert (ended.returncode, "need buildah or podman" in ended.stderr) == (1, True)
