@@ -51,12 +51,13 @@ def test_the_formula_is_the_largest_number_of_jobs(queues: list[str], expected: 
 
 def test_the_command_prints_valid_objects() -> None:
     arguments = ("generate", "keda", "mailer", "email", "reports", "-c", "20", "--max", "40")
-    printed = queen(*arguments)
+    printed = queen(*arguments, "--server", "http://q:6632/")
     found = documents(printed.out)
     assert [each["kind"] for each in found] == ["TriggerAuthentication", "ScaledObject"]
     for each in found:
         validate(each)
     spec = found[1]["spec"]
+    assert all("http://q:6632/api/v1/" in each["metadata"]["url"] for each in spec["triggers"])
     assert spec["advanced"]["scalingModifiers"]["target"] == "20"
     assert (spec["minReplicaCount"], spec["maxReplicaCount"]) == (0, 40)
     assert queen("generate", "keda", "m", "q", "--min", "5", "--max", "2").code == 2

@@ -77,6 +77,13 @@ async def test_masked_schedules_are_compared_but_never_shown(
     assert (unreadable.code, "it was not compared" in unreadable.err) == (0, True), unreadable
 
 
+async def test_a_manifest_that_apply_would_reject_is_not_generated(shell: Shell) -> None:
+    ended = await shell.run("generate", "manifest", "--manager", "")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert "--manager '' is invalid" in ended.err
+
+
 async def test_the_schema_is_json(shell: Shell) -> None:
     ended = await shell.run("generate", "manifest-schema")
 

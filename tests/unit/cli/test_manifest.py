@@ -167,7 +167,7 @@ def test_nested_aliases_cannot_fill_the_memory() -> None:
 @pytest.mark.parametrize("levels", [101, 3_000, 200_000])
 @pytest.mark.parametrize(("start", "end"), [("[", "]"), ("{a: ", "}")])
 def test_deeply_nested_values_are_rejected(levels: int, start: str, end: str) -> None:
-    with pytest.raises(FileTrouble, match="queen.yaml:2: values are nested more than 100 levels"):
+    with pytest.raises(FileTrouble, match=r"queen\.yaml:2: values are nested more than 100 levels"):
         manifest("manager: shop\nqueues: " + start * levels + end * levels)
 
 

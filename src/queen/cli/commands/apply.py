@@ -31,7 +31,11 @@ DeleteMessages = Annotated[
     bool, typer.Option("--delete-messages", help="Prune queues with unacknowledged messages, too.")
 ]
 TakeOver = Annotated[
-    bool, typer.Option("--take-over", help="Take over objects of other managers, and API keys.")
+    bool,
+    typer.Option(
+        "--take-over",
+        help="Also change objects of other managers, and API keys without a manager.",
+    ),
 ]
 
 
@@ -158,7 +162,7 @@ def _show(plan: "Plan", output: Format) -> None:
         for line in plan_lines(plan):
             print(line)
     else:
-        show(plan_rows(plan), ["action", "kind", "name"], output)
+        show(plan_rows(plan), ["name", "kind", "action"], output)
     for note in plan.notes:
         say(f"note: {note}")
     say(f"{plan.manager}: {summary(plan)}")

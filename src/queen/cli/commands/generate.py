@@ -82,14 +82,24 @@ def manifest(
 
     Example: queen generate manifest --manager shop > queen.yaml
     """
+    import msgspec
+
+    from queen import errors
     from queen.cli.apply.export import Exporter
     from queen.cli.apply.permissions import may_manage_keys
     from queen.cli.apply.state import State, read_state
+    from queen.wire.messages import Manager
 
     async def read(queen: "Queen") -> State:
         with_keys = may_manage_keys(await queen.admin.me())
         return await read_state(queen, messages=None, with_keys=with_keys, reveal=reveal)
 
+    try:
+        msgspec.convert(manager, Manager)
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(
+            f"--manager {manager!r} is invalid. Use 1 to 255 printable characters."
+        ) from error
     exporter = Exporter(run(server, read), manager)
     print(yaml_text(exporter.manifest()), end="")
     for note in exporter.notes:

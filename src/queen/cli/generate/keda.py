@@ -87,11 +87,12 @@ def formula(queues: int) -> str:
 
 
 def _trigger(scaling: Scaling, number: int, queue: str, state: str) -> dict[str, Any]:
+    api = f"{scaling.server.rstrip('/')}/api/v1"
     return {
         "type": "metrics-api",
         "name": f"{state}_{number}",
         "metadata": {
-            "url": f"{scaling.server}/api/v1/jobs/metrics?queue={quote(queue, safe='')}",
+            "url": f"{api}/jobs/metrics?queue={quote(queue, safe='')}",
             "valueLocation": f"queues.0.{state}",
             "targetValue": str(scaling.concurrency),
             "authMode": "bearer",
