@@ -314,7 +314,7 @@ class SyncAdmin:
     def default_options(self) -> QueueOptions:
         """Return the options of a new queue."""
     def configure(self, request: ConfigureRequest, *, version: int | None = None) -> Configured:
-        """Create or change a queue. With a version, raise VersionMismatch if it has another one."""
+        """Create or change a queue."""
     def partitions(self, queue: str, **filters: Any) -> Iterator[_resources.PartitionInfo]:
         """Iterate over the partitions of a queue, by ``prefix`` or ``state``."""
     def deliveries(self, queue: str, **filters: Any) -> Iterator[_resources.DeliveryInfo]:

@@ -78,6 +78,7 @@ async def test_diff_shows_each_field_that_apply_changes(
         "~ queue mails",
         "    paused: false -> true",
     ]
+    assert (await manifests.run("diff", "-o", "name")).out.split() == ["orders", "mails"]
     dry = await manifests.run("apply", "--dry-run")
     assert (dry.code, dry.out) == (0, shown.out)
     assert (await server.get("/resources/queues/orders")).body["version"] == 2
@@ -276,6 +277,31 @@ async def test_changes_since_the_comparison_are_not_overwritten(
     queues = (await server.get("/configure")).body["queues"]
     assert [each["queue"] for each in queues] == ["changed", "filled"]
     assert queues[0]["options"]["leaseTime"] == 60
+
+
+async def test_objects_that_appear_after_the_comparison_keep_their_manager(
+    server: Server, manifests: Manifests
+) -> None:
+    await manifests.apply(shop(old={}))
+    cron = {"queue": "mine", "cron": "@daily", "payload": 1}
+    words = ("apply", "-f", str(manifests.file), "--prune")
+    manifests.write(shop(new={}))
+    with Terminal(*words, environment=manifests.shell.environment) as terminal:
+        terminal.until(lambda screen: "delete 1 queue?" in screen)
+        await configure(server, "new", managedBy="other")
+        terminal.press("y", "Enter")
+        terminal.until(lambda screen: "ended with 7" in screen)
+    manifests.write({**shop(mine={}), "schedules": {"new": cron}})
+    with Terminal(*words, environment=manifests.shell.environment) as terminal:
+        terminal.until(lambda screen: "delete 1 queue?" in screen)
+        await server.post("/schedules", {"name": "new", **cron, "queue": "q", "managedBy": "other"})
+        terminal.press("y", "Enter")
+        terminal.until(lambda screen: "ended with 7" in screen)
+
+    assert (await server.get("/schedules/new")).body["managedBy"] == "other"
+    queues = (await server.get("/configure")).body["queues"]
+    managers = {each["queue"]: each["options"]["managedBy"] for each in queues}
+    assert managers == {"old": "shop", "new": "other", "mine": "shop"}
 
 
 async def test_a_manifest_can_be_a_directory_several_files_or_stdin(

@@ -306,6 +306,17 @@ async def test_if_match_on_a_missing_queue_is_a_version_mismatch(shared: Server)
     assert (await shared.get(f"/resources/queues/{queue}")).status == 404
 
 
+async def test_if_match_zero_creates_a_queue_but_changes_none(shared: Server) -> None:
+    body = {"queue": a_queue(), "options": {"retryLimit": 9}}
+
+    created = await shared.request("POST", "/configure", body, headers={"If-Match": "0"})
+    again = await shared.request("POST", "/configure", body, headers={"If-Match": "0"})
+
+    assert (created.status, created.body["options"]["retryLimit"]) == (200, 9)
+    assert (again.status, again.code, again.body["applied"]) == (412, "version_mismatch", False)
+    assert "exists" in again.body["error"]
+
+
 async def test_contradicting_aliases_are_rejected(shared: Server) -> None:
     options = {"deadLetterQueue": False, "dlqAfterMaxRetries": True}
     reply = await shared.post("/configure", {"queue": a_queue(), "options": options})

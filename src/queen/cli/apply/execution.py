@@ -128,12 +128,25 @@ class Execution:
             else:
                 self.applied.append(change)
 
+    async def _check_manager(self, schedule: str) -> None:
+        """Raise VersionMismatch if another manager has taken a schedule since it was compared."""
+        try:
+            manager = (await self._queen.admin.schedule(schedule)).managed_by
+        except errors.NotFound:
+            return
+        if manager not in (None, self._plan.manager) and not self._rules.take_over:
+            raise errors.VersionMismatch(
+                f"schedule {schedule} was changed since it was compared: it has the manager"
+                f" {manager}"
+            )
+
     async def _make_one(self, change: Change) -> None:
         admin = self._queen.admin
         match change.request:
             case ConfigureRequest() as request:
                 await admin.configure(request, version=change.version)
             case ScheduleRequest() as request:
+                await self._check_manager(request.name)
                 fields = asdict(request)
                 await admin.put_schedule(fields.pop("name"), data=fields.pop("payload"), **fields)
             case TokenRequest() as request if change.id is None:

@@ -37,7 +37,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     request: ConfigureRequest | ScheduleRequest | TokenRequest | None = None
     """Sent to create or change the object."""
     version: int | None = None
-    """The version of the queue that was compared."""
+    """The version of the queue that was compared. 0: it did not exist."""
     id: str | None = None
     """The id of an existing API key."""
 
@@ -116,7 +116,7 @@ class Planner:
                 task=values.pop("task", None),
                 options=msgspec.convert(values, QueueOptions),
             )
-            version = None if current is None else current.version
+            version = 0 if current is None else current.version
             yield from self._change("queue", name, current, fields, request, version=version)
 
     def _queue_fields(self, wanted: Queue, current: QueueConfiguration | None) -> list[FieldChange]:

@@ -65,7 +65,12 @@ class Admin(Analytics, Access, Schedules):
     async def configure(
         self, request: ConfigureRequest, *, version: int | None = None
     ) -> Configured:
-        """Create or change a queue. With a version, raise VersionMismatch if it has another one."""
+        """
+        Create or change a queue.
+
+        With a ``version``, raise VersionMismatch if the queue has another one. 0: it must not
+        exist.
+        """
         headers = None if version is None else {"If-Match": str(version)}
         return await self._send("POST", "/configure", request, Configured, headers=headers)
 

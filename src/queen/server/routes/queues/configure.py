@@ -49,7 +49,10 @@ async def list_options(call: Call) -> Answer:
     Permission.CONFIGURE,
     {200: Configured},
     body=ConfigureRequest,
-    headers={"If-Match": "Version that the queue must have. Otherwise the request is rejected."},
+    headers={
+        "If-Match": "Version that the queue must have, or 0 if the queue must not exist. Otherwise"
+        " the request is rejected."
+    },
     problems=(
         errors.InvalidOption,
         errors.InvalidName,
@@ -135,5 +138,5 @@ def _version(call: Call) -> int | None:
         return None
     text = text.strip().strip('"')
     if not text.isdigit() or len(text) > 18:
-        raise errors.BadRequest("If-Match must be the version of the queue")
+        raise errors.BadRequest("If-Match must be the version of the queue, or 0")
     return int(text)

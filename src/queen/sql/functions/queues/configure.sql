@@ -1,7 +1,8 @@
 -- Create a queue, or change the given options. Returns the queue as it is now.
 --
 -- p_options: column names to values, null for the default. Missing options are kept, or reset to their default if p_replace
--- is set. p_namespace, p_task: null keeps the value. p_version: raises QN007 if the queue has another version.
+-- is set. p_namespace, p_task: null keeps the value. p_version: raises QN007 if the queue has another version,
+-- and 0 raises it if the queue exists.
 -- Raises QN006 for an unknown option. A value out of range violates a check constraint.
 create or replace function queen.configure (
   p_name      text,
@@ -40,10 +41,13 @@ begin
   from queen.queues q
   where q.name = p_name and q.deleted_at is null
   for no key update;
-  if p_version is not null and v_is_new then
+  if p_version = 0 and not v_is_new then
+    raise exception 'queue % exists, at version %', p_name, v_old.version using errcode = 'QN007';
+  end if;
+  if p_version <> 0 and v_is_new then
     raise exception 'queue % does not exist, so it is not at version %', p_name, p_version using errcode = 'QN007';
   end if;
-  if p_version is not null and v_old.version <> p_version then
+  if p_version <> 0 and v_old.version <> p_version then
     raise exception 'queue % is at version %, not %', p_name, v_old.version, p_version using errcode = 'QN007';
   end if;
 
