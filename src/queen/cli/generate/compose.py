@@ -15,6 +15,12 @@ POSTGRES_NODE: Final = """\
 # Create the database, or copy it from the peer. A directory with data is started as it is.
 set -eu
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
+  # After a failover, the peer has the data, and may still be starting.
+  seconds=$PEER_SECONDS
+  until pg_isready --quiet --timeout 1 --host "$PEER" || [ "$seconds" -le 0 ]; do
+    seconds=$((seconds - 1))
+    sleep 1
+  done
   if [ "$IS_FIRST" != yes ] || pg_isready --quiet --host "$PEER"; then
     until pg_basebackup --host "$PEER" --username replicator --pgdata "$PGDATA" \\
       --wal-method stream --checkpoint fast --write-recovery-conf
@@ -72,6 +78,8 @@ backend servers
   server queen-2-buffer queen-2:{d.PORT} backup
 """
 
+_PEER_SECONDS: Final = 60
+"""Time that a node without data waits for its peer, before it creates a new database."""
 _PASSWORD: Final = "${PG_PASSWORD:?set PG_PASSWORD}"
 _START: Final = """\
 #   export PG_PASSWORD=…      # choose it before the first start, and store it
@@ -171,9 +179,13 @@ def _node(name: str, peer: str) -> dict[str, Any]:
         "PGPASSWORD": _PASSWORD,
         "PEER": peer,
         "IS_FIRST": "yes" if name.endswith("1") else "no",
+        "PEER_SECONDS": str(_PEER_SECONDS),
     }
+    service = _postgres(name, replication)
+    # On the first start, both nodes wait for their peer first.
+    service["healthcheck"]["start_period"] = f"{_PEER_SECONDS + 30}s"
     return {
-        **_postgres(name, replication),
+        **service,
         "user": "postgres",
         "entrypoint": ["sh", "/etc/queen/postgres-node"],
         "configs": [
