@@ -181,7 +181,8 @@ def _check_depth(file: str, text: str) -> None:
         if isinstance(event, CollectionStartEvent):
             depth += 1
             if depth > _MOST_LEVELS:
-                raise FileTrouble(f"{file}:{event.start_mark.line + 1}: {_TOO_DEEP}")
+                place = f"{file}:{event.start_mark.line + 1}" if event.start_mark else file
+                raise FileTrouble(f"{place}: {_TOO_DEEP}")
         elif isinstance(event, CollectionEndEvent):
             depth -= 1
 
