@@ -80,15 +80,18 @@ def _summary() -> str:
     ):
         best = max(others, key=lambda row: row[key])
         lines.append(_row((title, _cell(queen[key]), f"{_cell(best[key])} ({best['queue']})")))
-    bulk = result("jobs")["rows"][0]
+    jobs, latency = result("jobs"), result("http-latency")
+    bulk = jobs["rows"][0]
     best_runner = max(("pgqueuer", "procrastinate"), key=lambda each: bulk[each])
     other = f"{_cell(bulk[best_runner])} ({best_runner})"
     lines.append(_row(("no-op jobs, added in bulk and run", _cell(bulk["queen"]), other)))
-    p50, p99, *_ = (_cell(row.get("value")) for row in result("http-latency")["rows"])
+    p50, p99, *_ = (_cell(row.get("value")) for row in latency["rows"])
     lines.append(_row(("latency at 1,000 msg/s, p50 / p99", f"{p50} / {p99} ms", "\u2013")))
     versions = f"PostgreSQL {http['versions']['PostgreSQL']}, Python {http['versions']['Python']}"
     machine = f"{http['machine']}: PostgreSQL, server and load together"
-    lines += ["", f"Machine: {machine}. {versions}. {http['date']}, commit `{http['commit']}`.", ""]
+    sources = {"Push": http, "Jobs": jobs, "Latency": latency}
+    runs = [f"{name}: {each['date']}, commit `{each['commit']}`." for name, each in sources.items()]
+    lines += ["", f"Machine: {machine}. {versions}. {' '.join(runs)}", ""]
     return "\n".join(lines)
 
 

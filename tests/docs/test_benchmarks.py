@@ -1,9 +1,11 @@
 """The benchmark page shows the committed results, and each result has its run."""
 
 import re
+from typing import Any
 
 import pytest
 
+from tools import write_benchmarks
 from tools.write_benchmarks import (
     BLOCK,
     IMAGES,
@@ -29,6 +31,22 @@ def test_the_summary_of_the_readme_is_that_of_the_results() -> None:
     page = README.read_text("utf-8")
     assert SUMMARY.search(page)
     assert summarized(page) == page, "Run `make results`."
+
+
+def test_the_summary_names_the_commit_of_every_result_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used: list[str] = []
+
+    def read(name: str) -> dict[str, Any]:
+        used.append(name)
+        return result(name)
+
+    monkeypatch.setattr(write_benchmarks, "result", read)
+    shown = summarized(README.read_text("utf-8"))
+
+    assert len(used) >= 3
+    assert [each for each in used if f"`{result(each)['commit']}`" not in shown] == []
 
 
 def test_every_result_is_on_the_page_once() -> None:
