@@ -31,7 +31,10 @@ _COPIES: Final = {
 """Pages in the root directory, each with the summary that its copy in docs/project starts with."""
 _EXAMPLES: Final = {
     "Messages": ("*.py", "You can run them from a checkout, with `queen dev` in another terminal."),
-    "Jobs": ("jobs/*.py", "Jobs need no extra. The extra `jobs` adds [autoscaling](install.md#extras)."),
+    "Jobs": (
+        "jobs/*.py",
+        "Jobs need no extra. The extra `jobs` adds [autoscaling](install.md#extras).",
+    ),
     "Spark": ("spark/*.py", "The [Spark tutorial](../spark/tutorial.md) explains how to run it."),
 }
 
