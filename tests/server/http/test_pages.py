@@ -1,5 +1,6 @@
 """The dashboard's files: responses, caching, and paths that are not pages."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -193,6 +194,22 @@ async def test_a_server_responds_with_and_without_its_prefix(dsn: str) -> None:
                 assert (await answer.json(content_type=None))["code"] == "no_such_route"
         async with server.session.ws_connect(f"{url}/tools/queen/ws/dashboard") as socket:
             assert (await socket.receive_json())["event"]
+
+
+async def test_a_response_without_a_body_has_no_content_length(shared: Server) -> None:
+    async with shared.session.get(f"{shared.base_url}/", headers=BROWSER) as first:
+        tag = first.headers["ETag"]
+    reader, writer = await asyncio.open_connection("localhost", shared.port)
+    writer.write(f"GET / HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: {tag}\r\n\r\n".encode())
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    # The next response on the connection is read correctly without a length.
+    writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    after = await reader.read()
+    writer.close()
+
+    assert head.startswith(b"http/1.1 304")
+    assert b"content-length" not in head
+    assert after.startswith(b"HTTP/1.1 200")
 
 
 async def test_a_link_from_another_site_opens_only_a_page(shared: Server) -> None:

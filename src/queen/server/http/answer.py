@@ -56,7 +56,7 @@ async def reply(
     """
     body: bytes = answer.body or b""
     lines = [(b"cache-control", answer.cache), *headers]
-    if answer.status != 204:
+    if answer.status not in (204, 304):  # Neither has a body. RFC 9110, 8.6.
         lines.append((b"content-length", b"%d" % len(body)))
     if answer.media_type is not None:
         lines.append((b"content-type", answer.media_type.encode()))
