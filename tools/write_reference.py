@@ -18,6 +18,7 @@ from typing import Any, Final, Union, get_args, get_origin
 import msgspec
 
 from queen import errors, setting_fields, telemetry
+from queen.errors import outcomes
 from queen.settings import Settings
 from queen.wire.field_docs import field_docs
 from queen.wire.options import QueueOptions, RateLimit, columns_of_options
@@ -134,6 +135,8 @@ def _settings(title: str) -> str:
 def _value(value: Any) -> str:  # noqa: ANN401 - any JSON value
     if value is None:
         return "unset"
+    if value == "":
+        return "empty"
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.15g}" if isinstance(value, float) else str(value)
@@ -146,6 +149,8 @@ def _options(struct: type[msgspec.Struct]) -> str:
         text, _, default = docs[field.name].removesuffix(".").partition(". Default: ")
         if not default and not field.required and isinstance(field.default, str):
             default = field.default
+        if text.startswith("Alias of "):
+            default = f"that of {text.removeprefix('Alias of ')}"
         shown = f"`{default}`" if re.fullmatch(r"[\w.]+", default) else default
         shown = "required" if field.required else shown
         rows.append((f"`{field.encode_name}`", shown, _range(field.type), f"{text}."))
@@ -161,18 +166,21 @@ def _columns() -> str:
 
 def _range(kind: Any) -> str:  # noqa: ANN401 - a type
     """Return the allowed values of a type."""
+    if get_origin(kind) is dict:
+        return "a JSON Schema"
+    if kind is RateLimit:
+        return "[an object](#rate-limit)"
     if get_origin(kind) in (Union, UnionType):
-        if any(get_origin(each) is dict for each in get_args(kind)):
-            return ""
         found = [_range(each) for each in get_args(kind)]
         return next((each for each in found if each), "")
     meta = next((each for each in get_args(kind)[1:] if isinstance(each, msgspec.Meta)), None)
     if meta is not None and meta.max_length is not None:
         return f"{meta.min_length or 0:,} to {meta.max_length:,} characters"
     if meta is not None:
-        least = f"more than {meta.gt:,}" if meta.gt is not None else f"{meta.ge:,}"
         is_bounded = meta.le is not None and meta.le < _MANY
-        return f"{least} to {meta.le:,}" if is_bounded else f"{least} or more"
+        if meta.gt is not None:
+            return f"above {meta.gt:,}, up to {meta.le:,}" if is_bounded else f"above {meta.gt:,}"
+        return f"{meta.ge:,} to {meta.le:,}" if is_bounded else f"{meta.ge:,} or more"
     if kind is bool:
         return "`true`, `false`"
     values = [each for each in get_args(kind) if isinstance(each, str)]
@@ -180,9 +188,9 @@ def _range(kind: Any) -> str:  # noqa: ANN401 - a type
 
 
 def error_classes() -> list[type[errors.QueenError]]:
-    """Return all error classes except the base and the two families, by name."""
-    families = {errors.RequestError, errors.ServiceError}
-    found = {*_subclasses(errors.QueenError)} - families
+    """Return all error classes that are raised, by name. Families only group them."""
+    families = {errors.ApiError, errors.RequestError, errors.ServiceError}
+    found = {errors.QueenError, *_subclasses(errors.QueenError)} - families
     return sorted(found, key=lambda each: each.__name__)
 
 
@@ -206,17 +214,24 @@ def _errors() -> str:
 
 def _error(error: type[errors.QueenError]) -> str:
     bases = " and ".join(f"`{base.__name__}`" for base in error.__bases__)
+    place = "the base class" if error is errors.QueenError else f"a subclass of {bases}"
+    effect = "" if is_outcome(error) else f" {_EFFECTS[error.applied]}"
     status = f"HTTP {_status(error)}" if _status(error) else "not sent over HTTP"
     details = f"\nSee {_DETAILS[error.__name__]}.\n" if error.__name__ in _DETAILS else ""
     return f"""
 ## {error.__name__}
 
-`{error.code}`, {status}, a subclass of {bases}. {_EFFECTS[error.applied]}
+`{error.code}`, {status}, {place}.{effect}
 
 **Cause:** {error.default_message}
 
 **Remedy:** {error.remedy}
 {details}"""
+
+
+def is_outcome(error: type[errors.QueenError]) -> bool:
+    """Whether an error reports the end of a job, workflow or pipeline, and not of a request."""
+    return error.__name__ in vars(outcomes) and error not in (errors.QueenError, errors.PushError)
 
 
 def _status(error: type[errors.QueenError]) -> str:

@@ -30,7 +30,7 @@ def test_every_setting_is_in_the_table_with_its_default() -> None:
         if value is None
         else f"{value:.15g}"
         if isinstance(value, float)
-        else str(value)
+        else str(value) or "empty"
         for name, value in msgspec.to_builtins(Settings()).items()
     }
     assert shown == {
@@ -53,6 +53,32 @@ def test_every_error_has_a_heading_a_cause_and_a_remedy() -> None:
     assert headings("errors.md") == names
     text = (ROOT / "docs" / "reference" / "errors.md").read_text("utf-8")
     assert text.count("\n**Cause:** ") == text.count("\n**Remedy:** ") == len(names)
+
+
+def test_every_code_that_a_server_returns_is_in_the_index() -> None:
+    text = (ROOT / "docs" / "reference" / "errors.md").read_text("utf-8")
+    codes = set(re.findall(r"^\| `(\w+)` \| \d{3} \|", text, flags=re.MULTILINE))
+    # A server never raises the common base of the two families.
+    expected = {code for code, each in errors.every().items() if not each.is_local}
+    assert codes == expected - {errors.ApiError.code}
+
+
+def test_only_errors_of_requests_have_an_effect() -> None:
+    text = (ROOT / "docs" / "reference" / "errors.md").read_text("utf-8")
+    silent = {
+        name
+        for name, section in re.findall(r"^## (\w+)\n\n(.+)$", text, flags=re.MULTILINE)
+        if "The request" not in section
+    }
+    assert silent == {
+        *("DataLost", "JobCancelled", "JobFailed", "LakeDiverged"),
+        *("UndecodablePayload", "WorkflowFailed"),
+    }
+
+
+def test_no_cell_of_a_generated_table_is_empty() -> None:
+    for path, text in write_reference.pages().items():
+        assert not re.search(r"^\|(.*\|)? *\|", text, flags=re.MULTILINE), path
 
 
 def test_every_group_of_settings_has_a_section() -> None:
