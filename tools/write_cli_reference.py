@@ -57,7 +57,7 @@ def _default(param: Any) -> str:  # noqa: ANN401 - typer's types are private
     if param.required:
         return "required"
     if param.default in (None, False, ""):
-        return ""
+        return "\u2013"
     value = getattr(param.default, "value", param.default)
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 

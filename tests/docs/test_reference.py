@@ -77,7 +77,8 @@ def test_only_errors_of_requests_have_an_effect() -> None:
 
 
 def test_no_cell_of_a_generated_table_is_empty() -> None:
-    for path, text in write_reference.pages().items():
+    pages = {**write_reference.pages(), cli_page.PAGE: cli_page.rendered()}
+    for path, text in pages.items():
         assert not re.search(r"^\|(.*\|)? *\|", text, flags=re.MULTILINE), path
 
 
