@@ -6,6 +6,7 @@ import "./style.css";
 import SwaggerUI from "../../vendor/swagger-ui/swagger-ui-es-bundle.js";
 
 import { prefix } from "../lib/pageConfig";
+import { curlPlugin } from "./curl";
 import { resolverPlugin } from "./resolver";
 import { isDark } from "./theme";
 
@@ -32,7 +33,7 @@ const reference = SwaggerUI({
   filter: true,
   // An API key is kept in memory only, and a reload forgets it.
   persistAuthorization: false,
-  plugins: [resolverPlugin],
+  plugins: [resolverPlugin, curlPlugin],
   tryItOutEnabled: true,
   // The default sends the document's URL to a validator on the internet.
   validatorUrl: null,

@@ -14,7 +14,7 @@ declare module "*/swagger-ui-es-bundle.js" {
     docExpansion: "list" | "full" | "none";
     filter: boolean;
     persistAuthorization: boolean;
-    plugins: object[];
+    plugins: (object | ((system: never) => object))[];
     tryItOutEnabled: boolean;
     validatorUrl: null;
     onComplete: () => void;

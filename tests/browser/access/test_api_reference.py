@@ -133,10 +133,15 @@ async def test_the_page_is_small(page: Page, guarded: Server) -> None:
 async def test_a_tab_that_is_signed_in_to_the_dashboard_is_authorized(
     page: Page, guarded: Server, own_dsn: str
 ) -> None:
-    await sign_in(page, guarded, await make_key(own_dsn, role="admin", name="ops"))
+    key = await make_key(own_dsn, role="admin", name="ops")
+    await sign_in(page, guarded, key)
     await page.get_by_role("link", name="API reference").first.click()
     me: Any = await (await send(page, "getAuthMe")).json()
     assert me["name"] == "key:ops"
+    await expect(page.locator(".curl-command")).to_contain_text(
+        '-H "Authorization: Bearer $QUEEN_TOKEN"'
+    )
+    assert key not in await page.content()
     await page.get_by_role("link", name="Queen", exact=True).click()
     await expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
 
