@@ -8,6 +8,7 @@ import SwaggerUI from "../../vendor/swagger-ui/swagger-ui-es-bundle.js";
 import { prefix } from "../lib/pageConfig";
 import { curlPlugin } from "./curl";
 import { resolverPlugin } from "./resolver";
+import { leaveWith } from "./signOut";
 import { isDark } from "./theme";
 
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
@@ -43,3 +44,5 @@ const reference = SwaggerUI({
     if (token) reference.preauthorizeApiKey("bearer", token);
   },
 });
+
+new BroadcastChannel(`queen${prefix}`).onmessage = ({ data }: MessageEvent<string>) => void leaveWith(data);

@@ -13,6 +13,7 @@ from queen.server.http.openapi import document
 from queen.server.routes.table import ROUTES
 from tests.browser.access.test_access import sign_in
 from tests.browser.conftest import FAST, NARROW
+from tests.browser.frame.test_palette import choose
 from tests.browser.looks import keep, overflow
 from tests.support.callers import KEYS, make_key
 from tests.support.server import Server
@@ -160,6 +161,27 @@ async def test_the_reference_follows_the_theme_and_fits_a_phone(
     assert await overflow(page) <= 0
     await keep(page, "api-reference-dark-375")
     assert await page.evaluate("globalThis.policyViolations") == []
+
+
+async def test_signing_out_in_another_tab_applies_to_the_reference(
+    page: Page, guarded: Server, own_dsn: str
+) -> None:
+    key = await make_key(own_dsn, role="admin", name="ops")
+    await sign_in(page, guarded, key)
+    await expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
+    reference = await page.context.new_page()
+    await sign_in(reference, guarded, key)
+    await reference.get_by_role("link", name="API reference").first.click()
+    assert (await send(reference, "getAuthMe")).status == 200
+
+    await page.bring_to_front()
+    async with reference.expect_event("load", timeout=OPEN_MILLIS):
+        await choose(page, "Sign out")
+
+    kept = set[str](await reference.evaluate("Object.keys(sessionStorage)"))
+    assert not kept & {"queen.token", "queen.grant"}
+    await reference.bring_to_front()
+    assert (await send(reference, "getAuthMe")).status == 401
 
 
 @pytest.mark.nightly
