@@ -7,8 +7,19 @@ from typing import Final, NamedTuple
 
 from queen import sql
 
-PUBLIC: Final = ("enqueue", "hold", "unhold", "drop_archive")
-"""Functions that people and applications call. The server calls all the others."""
+PUBLIC: Final = {
+    "enqueue": ("queen_producer", "queen_app"),
+    "hold": ("queen_pipeline", "queen_app"),
+    "unhold": ("queen_pipeline", "queen_app", "queen_retention"),
+    "drop_archive": ("queen_pipeline", "queen_app", "queen_retention"),
+}
+"""
+Functions that people and applications call, each with the roles that can call it.
+
+The server calls all the others. The first role is the one with the fewest privileges.
+"""
+VIEW_ROLES: Final = ("queen_readonly", "queen_pipeline", "queen_retention", "queen_app")
+"""The roles that can read the view `queen.messages`."""
 _DIRECTORY: Final = Path(sql.__file__ or "").parent / "functions"
 _FUNCTION: Final = re.compile(
     r"(?P<head>(?:^--[^\n]*\n)*)^create or replace function queen\.(?P<name>\w+) ?"
@@ -68,6 +79,8 @@ def _section(function: Function) -> str:
 
 {function.comment}
 
+{_needed(PUBLIC[function.name])}
+
 ```sql
 queen.{function.name}(
 {inner}
@@ -82,7 +95,12 @@ def view_columns() -> str:
     (body,) = re.findall(r"view queen\.messages as\nselect\n(.*?)\nfrom", text, flags=re.DOTALL)
     lines = [line.rstrip(",") for line in body.splitlines() if "--" not in line]
     names = [re.split(r"[ .]", line)[-1].strip('"') for line in lines]
-    return ", ".join(f"`{name}`" for name in names) + "\n"
+    columns = ", ".join(f"`{name}`" for name in names)
+    return f"{_needed(VIEW_ROLES)}\n\nColumns: {columns}\n"
+
+
+def _needed(names: tuple[str, ...]) -> str:
+    return f"Roles: {', '.join(f'`{each}`' for each in names)}"
 
 
 def functions() -> str:

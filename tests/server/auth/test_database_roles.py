@@ -11,6 +11,7 @@ from queen.store.migrations import make_roles, migrate
 from tests.support.callers import KEYS, Caller, make_key
 from tests.support.postgres import Server as Database
 from tests.support.server import Server, until
+from tools.sql_reference import PUBLIC, VIEW_ROLES
 
 
 async def login(database: Database, dsn: str, role: str) -> str:
@@ -145,6 +146,37 @@ async def test_readers_can_read(postgres: Database, roles: str) -> None:
     for statement in ("select * from queen.messages", "select * from queen.audit",
                       "select queen.now()"):  # fmt: skip
         assert not await refused(dsn, statement)
+
+
+async def test_only_the_documented_roles_can_call_functions_and_read_the_view(
+    postgres: Database, roles: str
+) -> None:
+    connection = await asyncpg.connect(roles)
+    await connection.execute("select queen.configure('orders', '', '', '{}', false, null, '{}')")
+    documented = {
+        "select queen.enqueue('orders', '1')": PUBLIC["enqueue"],
+        "select queen.hold('orders', 'mine', '1')": PUBLIC["hold"],
+        "select queen.unhold('orders', 'mine')": PUBLIC["unhold"],
+        "select queen.drop_archive('mine')": PUBLIC["drop_archive"],
+        "select * from queen.messages": VIEW_ROLES,
+    }
+    try:
+        for name, role in ((name, role) for name, each in PUBLIC.items() for role in each):
+            assert await connection.fetchval(
+                "select bool_and(has_function_privilege($1, oid, 'execute')) from pg_proc "
+                "where pronamespace = 'queen'::regnamespace and proname = $2",
+                *(role, name),
+            ), (name, role)
+    finally:
+        await connection.close()
+    allowed: dict[str, set[str]] = {each: set() for each in documented}
+    for role in ("queen_app", "queen_retention", "queen_readonly", "queen_producer",
+                 "queen_pipeline"):  # fmt: skip
+        dsn = await login(postgres, roles, role)
+        for statement in documented:
+            if not await refused(dsn, statement):
+                allowed[statement].add(role)
+    assert allowed == {statement: set(each) for statement, each in documented.items()}
 
 
 async def test_an_application_enqueues_only_to_queues_that_its_owners_function_allows(
