@@ -18,6 +18,7 @@ import pytest
 from queen import Message, Queen
 from queen.cli.commands.dev import announcement
 from queen.jobs import QueueManager
+from queen.settings import Settings
 from tests.support.dev import SOURCE, started, stopped
 from tests.support.server import until
 
@@ -76,14 +77,22 @@ async def shell(command: str) -> str:
     return out.decode()
 
 
-@pytest.mark.parametrize("is_demo", [False, True])
+@pytest.mark.parametrize(
+    ("is_demo", "auth"), [(False, None), (True, None), (False, "keys")], ids=str
+)
 @pytest.mark.parametrize(
     "folder", ["/tmp", "/var/folders/zz/zyxvpxvq6csfxvn_n0000000000000/T"], ids=["linux", "macos"]
 )
-async def test_the_output_fits_80_columns_on_other_systems(folder: str, is_demo: bool) -> None:
+async def test_the_output_fits_80_columns_on_other_systems(
+    folder: str, is_demo: bool, auth: str | None
+) -> None:
     dsn = f"postgresql://queen@/postgres?host={folder}/queen-0123456789ab"
     text = announcement(
-        "http://localhost:65535", "PostgreSQL in /var/lib/queen-dev, ephemeral", dsn, demo=is_demo
+        "http://localhost:65535",
+        "PostgreSQL in /var/lib/queen-dev, ephemeral",
+        dsn,
+        Settings(auth=auth),
+        demo=is_demo,
     )
 
     lines = text.splitlines()
@@ -91,6 +100,39 @@ async def test_the_output_fits_80_columns_on_other_systems(folder: str, is_demo:
     assert [line for line in lines if len(line) > COLUMNS] == []
     command = text[text.index("export ") :].partition("\n\n")[0]
     assert await shell(f'{command}; echo "$DATABASE_URL"') == f"{dsn}\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason", "needs_key"),
+    [
+        (Settings(), ": no authentication, loopback only", False),
+        (Settings(insecure=True), ": no authentication, and QUEEN_INSECURE is on", False),
+        (Settings(auth="keys"), "", True),
+    ],
+    ids=["open", "insecure", "keys"],
+)
+def test_the_output_fits_the_settings(settings: Settings, reason: str, needs_key: bool) -> None:
+    text = announcement(
+        "http://localhost:6632", "the one that you named", None, settings, demo=False
+    )
+
+    assert f"Not for production{reason}. " in text
+    assert text.count("Bearer $QUEEN_TOKEN") == (2 if needs_key else 0)
+    assert ("queen token create" in text) == needs_key
+
+
+async def test_a_demo_with_authentication_is_rejected() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "queen", "dev", "--ephemeral", "--demo", "--port", "0"),
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "QUEEN_AUTH": "keys"},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(60):
+        _, said = await process.communicate()
+
+    assert process.returncode
+    assert b"Unset QUEEN_AUTH, or omit --demo." in said
+    assert b"Traceback" not in said
 
 
 @pytest.mark.parametrize("sign", ["PG_VERSION", "postmaster.pid"])

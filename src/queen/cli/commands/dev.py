@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from queen import errors
 from queen.cli.dev.local_postgres import LocalPostgres
 from queen.cli.support.databases import Dsn, DsnFile, database
 from queen.settings import Settings
@@ -25,19 +26,27 @@ _ADDRESSES = """
 _DEMO = """\
   Demo           history before {time} is generated, not measured
 """
+_OPEN = ": no authentication, loopback only"
+_INSECURE = ": no authentication, and QUEEN_INSECURE is on"
+_KEYS = """
+  Requests need an API key or token. Set QUEEN_TOKEN to yours. To create a key:
+  queen token create NAME --role admin
+"""
 _EXAMPLES = """
-  Not for production: no authentication, loopback only. Stop with Ctrl-C.
-
+  Not for production{reason}. Stop with Ctrl-C.
+{keys}
   Push a message and pop it, in another terminal:
 
-curl -H 'Content-Type: application/json' {url}/api/v1/push \\
+curl {header}-H 'Content-Type: application/json' {url}/api/v1/push \\
   -d '{{"items":[{{"queue":"demo","payload":{{"hello":"world"}}}}]}}'
-curl '{url}/api/v1/pop/queue/demo?autoAck=true'
+curl {header}'{url}/api/v1/pop/queue/demo?autoAck=true'
 
   Watch the queues:
 
 queen top --server {url}
 """
+_HEADER = """-H "Authorization: Bearer $QUEEN_TOKEN" \\
+  """
 _DATABASE = """
   Connect to the database:
 
@@ -68,6 +77,11 @@ def dev(
     Example: queen dev --ephemeral --port 6632
     """
     settings = _settings(database(dsn, dsn_file), port, demo=demo)
+    if demo and settings.auth:
+        raise errors.BadSettings(
+            "--demo sends requests without an API key, but QUEEN_AUTH is set. Unset QUEEN_AUTH, or "
+            "omit --demo."
+        )
     signal.signal(signal.SIGTERM, _stop)  # Until the server installs its own handler.
     with contextlib.ExitStack() as stack:
         if settings.database_url is None and "PG_HOST" not in os.environ:
@@ -130,7 +144,7 @@ def _serve(settings: Settings, where: str, dsn: str | None, *, demo: bool) -> in
     tasks: list[asyncio.Task[None]] = []  # The loop keeps only weak references to tasks.
 
     def announce() -> None:
-        print(announcement(url, where, dsn, demo=demo), file=sys.stderr, flush=True)
+        print(announcement(url, where, dsn, settings, demo=demo), file=sys.stderr, flush=True)
 
     def start() -> None:
         if not demo:
@@ -153,12 +167,14 @@ def _report(demo: "asyncio.Task[None]") -> None:
         print(f"queen: the demo stopped: {error!r}", file=sys.stderr, flush=True)
 
 
-def announcement(url: str, where: str, dsn: str | None, *, demo: bool) -> str:
+def announcement(url: str, where: str, dsn: str | None, settings: Settings, *, demo: bool) -> str:
     """Return the text that `queen dev` prints. ``dsn``: None if you named the database."""
     text = _ADDRESSES.format(url=url, where=where)
     if demo:
         text += _DEMO.format(time=f"{datetime.now():%H:%M}")
-    text += _EXAMPLES.format(url=url)
+    reason = "" if settings.auth else _INSECURE if settings.insecure else _OPEN
+    keys, header = (_KEYS, _HEADER) if settings.auth else ("", "")
+    text += _EXAMPLES.format(url=url, reason=reason, keys=keys, header=header)
     if dsn is not None:
         # For pipelines and migrations. If you named the database yourself, you have its password.
         text += _DATABASE.format(command=_export(dsn))
