@@ -19,7 +19,8 @@ def lines(log: Path, what: str = "") -> list[Line]:
     if not log.exists():
         return []
     found: list[Line] = []
-    for line in log.read_text().splitlines():
+    # The last line has no end while another process writes it.
+    for line in log.read_text().split("\n")[:-1]:
         kind, data, attempt, pid, at, until, key = line.split(" ")
         if what in ("", kind):
             found.append(Line(kind, data, int(attempt), int(pid), float(at), float(until), key))
