@@ -58,10 +58,11 @@ async def test_the_examples_run_and_each_step_is_marked(page: Page, empty: Serve
     await page.bring_to_front()
     await expect(page.locator("[data-live]")).to_contain_text("Live")
 
+    await expect(page.get_by_text("You have no queues yet.")).to_be_visible()
     assert await (await run(push)).wait() == 0
     await expect(page.locator("[data-first-message]")).to_contain_text('"hello": "world"')
     await expect(step(page, "push")).to_have_attribute("data-done", "true")
-    await expect(page.get_by_text("There are no queues yet.")).to_have_count(0)
+    await expect(page.get_by_text("You have no queues yet.")).to_have_count(0)
     worker = await run(await example(page, "consume-worker.py").locator("pre").inner_text())
     assert worker.stdout is not None
     assert await worker.stdout.readline() == b"{'hello': 'world'}\n"

@@ -3,8 +3,8 @@
 export const texts = {
   title: "Get started",
   firstHelp:
-    "There are no queues yet. Copy an example and run it in a terminal. Each step gets a check mark once this server sees it.",
-  nextHelp: "Continue with the next step. Each step gets a check mark once this server sees it.",
+    "You have no queues yet. Copy an example and run it in a terminal. A check mark appears when a step is done.",
+  nextHelp: "Continue with the next step. A check mark appears when a step is done.",
   help: "Copy an example and run it in a terminal. The first push creates the queue.",
   waiting: "Waiting for the first message…",
   received: "First message received",

@@ -42,6 +42,14 @@ def next_tick(cron: str, time_zone: str, after: datetime) -> datetime | None:
     return next(ticks(cron, time_zone, after), None)
 
 
+def first_tick(cron: str, time_zone: str, after: datetime) -> datetime:
+    """The first tick of a new schedule. Raises InvalidOption, also if it would never run."""
+    tick = next_tick(cron, time_zone, after)
+    if tick is None:
+        raise errors.InvalidOption(f"cron {cron}: it matches no day of the next 50 years")
+    return tick
+
+
 def ticks(cron: str, time_zone: str, after: datetime) -> Iterator[datetime]:
     """
     The ticks after a time, in UTC.

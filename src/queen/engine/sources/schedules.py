@@ -90,9 +90,7 @@ class Schedules(PeriodicTask):
         """
         check_name("schedule", name, _MOST_NAME_BYTES)
         now = await self._now()
-        next_at = ticks.next_tick(cron, time_zone, now)
-        if next_at is None:
-            raise errors.InvalidOption(f"cron {cron}: there is no such day in 50 years")
+        next_at = ticks.first_tick(cron, time_zone, now)
         known = await self._catalogue.queues([queue])
         if queue not in known and not self._settings.auto_create:
             raise errors.QueueNotFound(f"queue {queue} does not exist")
