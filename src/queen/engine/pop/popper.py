@@ -60,7 +60,11 @@ class Popper:
             await asyncio.wait(self._tasks)
 
     async def pop(self, request: PopRequest) -> list[Delivery]:
-        """Deliveries for one consumer. Empty if no message arrived before the timeout."""
+        """
+        Deliveries for one consumer. Empty if no message arrived before the timeout.
+
+        Cancelled while messages are being acknowledged automatically, it raises OutcomeUnknown.
+        """
         if self._is_closed:
             raise errors.Draining("this process is stopping")
         if request.wait and self.waiting >= self._settings.max_waiters:
@@ -88,21 +92,31 @@ class Popper:
         try:
             return await unit.answer
         except asyncio.CancelledError:
-            self._abandon(unit)
+            if self._abandon(unit) and request.auto_ack:
+                raise errors.OutcomeUnknown(
+                    "This pop ended during a search, which may have acknowledged its messages."
+                ) from None
             raise
         finally:
             self.waiting -= 1
             if unit.timer is not None:
                 unit.timer.cancel()
 
-    def _abandon(self, unit: PendingPop) -> None:
-        """The caller was cancelled: return its deliveries and remove the unit."""
+    def _abandon(self, unit: PendingPop) -> bool:
+        """
+        The caller was cancelled: return its deliveries and remove the unit.
+
+        Returns whether messages were or are being claimed for it.
+        """
         if unit.answer.cancelled():
             unit.target.answered += 1
-            if not unit.target.is_running:
-                self._sweep(unit.target)
+            if unit.target.is_running:
+                return True
+            self._sweep(unit.target)
         elif unit.answer.exception() is None and (deliveries := unit.answer.result()):
             self._spawn(self.give_back(deliveries))
+            return True
+        return False
 
     def _bounded(self, request: PopRequest) -> PopRequest:
         settings = self._settings

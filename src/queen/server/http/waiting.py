@@ -38,12 +38,13 @@ async def wait_for(
     began_at = time.monotonic()
     try:
         result = await waiting
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, errors.OutcomeUnknown) as error:
         if disconnect is not None and disconnect.has_happened:
             raise ClientGone from None
         if wait.is_over:
             wait.task.uncancel()
-            raise errors.Unauthorized(REASON) from None
+            if isinstance(error, asyncio.CancelledError):
+                raise errors.Unauthorized(REASON) from None
         raise
     finally:
         authenticator.revocations.remove(call.caller, wait.end)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from queen.engine.engine import Engine
-from queen.errors import DatabaseUnavailable, Draining, TooManyWaiters
+from queen.errors import DatabaseUnavailable, Draining, OutcomeUnknown, TooManyWaiters
 from queen.settings import Settings
 from queen.store import messages as rows
 from tests.engine.helpers import (
@@ -70,6 +70,30 @@ async def test_messages_claimed_for_a_cancelled_waiter_go_to_the_next(
     assert (values(delivery), delivery.attempt) == (["a"], 1)
 
 
+async def test_cancelling_a_pop_that_may_have_acknowledged_has_an_unknown_outcome(
+    patient: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await patient.queues.configure("orders")
+    await push(patient, "orders", "a")
+    claim, is_claimed, go_on = patient.store.messages.pop, asyncio.Event(), asyncio.Event()
+
+    async def hold(request: rows.Pop) -> list[rows.Record]:
+        claimed = await claim(request)
+        is_claimed.set()
+        await go_on.wait()
+        return claimed
+
+    monkeypatch.setattr(patient.store.messages, "pop", hold)
+    gone = asyncio.create_task(pop(patient, "orders", auto_ack=True))
+    await is_claimed.wait()
+
+    gone.cancel()
+    go_on.set()
+
+    with pytest.raises(OutcomeUnknown):
+        await gone
+
+
 async def test_the_number_of_waiters_per_process_is_bounded(dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(max_waiters=2)) as engine:
         await engine.queues.configure("orders")
@@ -100,16 +124,23 @@ async def test_closing_the_engine_ends_all_waits(dsn: str) -> None:
         await push(engine, "orders", "a")
 
 
-async def test_a_sleeping_waiter_sends_no_statement(patient: Engine) -> None:
+async def test_a_waiter_searches_once_and_then_sleeps(
+    patient: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await patient.queues.configure("orders")
-    waiter = asyncio.create_task(pop(patient, "orders", wait=True, timeout_seconds=0.5))
-    await asleep(patient, 1)
     await listening(patient)
-    before = patient.store.database.statements
+    claim = patient.store.messages.pop
+    searches: list[rows.Pop] = []
 
-    assert await waiter == []
+    async def count(request: rows.Pop) -> list[rows.Record]:
+        searches.append(request)
+        return await claim(request)
 
-    assert patient.store.database.statements - before <= 1
+    monkeypatch.setattr(patient.store.messages, "pop", count)
+
+    assert await pop(patient, "orders", wait=True, timeout_seconds=0.5) == []
+
+    assert len(searches) == 1
 
 
 async def test_a_new_waiter_beside_sleeping_ones_sends_no_statement(patient: Engine) -> None:
