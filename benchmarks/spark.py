@@ -28,12 +28,15 @@ from adbc_driver_postgresql import dbapi
 from pyspark.sql import SparkSession
 
 from benchmarks.load import SETTINGS, machine
+from queen.arrow.columns import COLUMNS
+from queen.arrow.database import call, connect
+from queen.arrow.planning import find_queue, horizon
+from queen.arrow.ranges import SegmentRange
+from queen.arrow.reading import read_range
 from queen.codec.segment import encode
-from queen.spark import reader, register
-from queen.spark.database import call, connect
-from queen.spark.lakes.day_files import DayFiles
+from queen.lake.day_files import DayFiles
+from queen.spark import register
 from queen.spark.pipelines import archive
-from queen.spark.segments import COLUMNS, SegmentRange, read_range
 from queen.store.migrations import migrate
 from tests.spark.cluster import Cluster, confs, environment
 from tests.support.postgres import Postgres, bindir
@@ -100,8 +103,8 @@ class Bench:
     @property
     def whole(self) -> SegmentRange:
         with connect(self.dsn) as connection:
-            row = reader.find_queue(connection, "orders")
-            end = reader.horizon(connection)
+            row = find_queue(connection, "orders")
+            end = horizon(connection)
             return SegmentRange("orders", row["id"], 0, end, is_sealed=row["has_data_keys"])
 
     def copy(self) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 
 from queen import errors, sql, telemetry
+from queen.arrow.columns import COLUMNS
 from queen.server.routes.table import ROUTES
 from queen.settings import Settings
-from queen.spark.options import OPTIONS
-from queen.spark.segments import COLUMNS
+from queen.spark.format.options import OPTIONS
 from queen.wire.options import QueueOptions
 from tests.cli.tree import COMMANDS
 from tools import sql_reference, write_cli_reference as cli_page, write_reference

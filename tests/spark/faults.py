@@ -36,11 +36,13 @@ from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from queen.spark.lakes import DataFile
-from queen.spark.options import SinkOptions, SourceOptions, sink_options as read_sink_options
-from queen.spark.reader import Part, QueueStreamReader, split
-from queen.spark.source import QueenDataSource
-from queen.spark.writer import QueueStreamWriter, QueueWriter, Written
+from queen.arrow.planning import split_batch
+from queen.lake import DataFile
+from queen.spark.format.options import SinkOptions, SourceOptions, sink_options as read_sink_options
+from queen.spark.format.reading import Part
+from queen.spark.format.sink import QueueStreamWriter, QueueWriter, Written
+from queen.spark.format.source import QueenDataSource
+from queen.spark.format.stream_reader import QueueStreamReader
 
 HOLD_SECONDS = 280
 
@@ -176,7 +178,7 @@ class FaultyStreamReader(QueueStreamReader):
             Part(part)
             for each in whole
             if isinstance(each, Part)
-            for part in split(self._connected(), each.range, self._options.tasks or 16)
+            for part in split_batch(self._connected(), each.range, self._options.tasks or 16)
         ]
 
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Self
 
 import psycopg
 
+from queen.arrow.database import call, connect
 from queen.codec.segment import Segment, encode
-from queen.spark.database import call, connect
 from tests.support.clock import INSTALL
 
 

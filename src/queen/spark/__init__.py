@@ -3,7 +3,7 @@
 # pyright: basic
 from typing import TYPE_CHECKING
 
-from queen.spark.source import QueenDataSource
+from queen.spark.format.source import QueenDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

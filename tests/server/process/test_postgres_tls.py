@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from queen import errors
+from queen.arrow.database import connect
 from queen.settings import Settings
-from queen.spark.database import connect
 from queen.store.connection.notifications import Notifications
 from queen.store.migrations import migrate
 from queen.store.store import Store

@@ -18,13 +18,13 @@ import sqlalchemy.exc
 from psycopg.conninfo import make_conninfo
 
 from queen import errors
-from queen.spark.lakes import Batch, DataFile, Lake, open_lake
-from queen.spark.lakes.day_files import DayFiles
-from queen.spark.lakes.iceberg import IcebergLake
-from queen.spark.lakes.lake import Raced
-from queen.spark.lakes.places import normal
-from queen.spark.pipelines.ledger import Ledger
-from queen.spark.segments import TYPES
+from queen.arrow.columns import BY_NAME
+from queen.lake import Batch, DataFile, Lake, open_lake
+from queen.lake.day_files import DayFiles
+from queen.lake.iceberg import IcebergLake
+from queen.lake.lake import CommitConflict
+from queen.lake.ledger import Ledger
+from queen.lake.storage import normal
 from queen.store.migrations import make_roles
 from tests.spark.log import Log
 from tests.support.postgres import Server
@@ -63,8 +63,8 @@ def rows(first: int, count: int, *, begin: datetime = BEGIN) -> pa.RecordBatch:
         "traceId": [None] * count,
         "createdAt": [begin + timedelta(seconds=number) for number in range(count)],
     }
-    arrays = [pa.array(columns[name], type_) for name, type_ in TYPES.items()]
-    return pa.RecordBatch.from_arrays(arrays, list(TYPES))
+    arrays = [pa.array(columns[each.name], each.arrow) for each in BY_NAME.values()]
+    return pa.RecordBatch.from_arrays(arrays, list(BY_NAME))
 
 
 def write(lake: Lake, name: str, first: int, count: int, **at: datetime) -> list[DataFile]:
@@ -140,7 +140,7 @@ def test_a_lake_with_another_batch_is_not_written_to(lake: Lake) -> None:
 
 def test_one_of_two_concurrent_commits_succeeds(lake: Lake, dsn: str) -> None:
     others = [
-        open_lake(dsn, name="orders", format=_format(lake), location=lake.place.location)
+        open_lake(dsn, name="orders", format=_format(lake), location=lake.storage.location)
         for _ in range(4)
     ]
     barrier = threading.Barrier(len(others))
@@ -242,15 +242,15 @@ def test_one_of_two_concurrent_replacements_of_the_same_files_succeeds(
         archive(ours, 1)
         old = ours.files()[:1]
         first, second = (write(lake, "0000000001-00000", 0, 60) for lake in (theirs, ours))
-        exchange = ours.exchange
+        rewrite_files = ours.rewrite_files
 
         def overtaken(*arguments: Any) -> None:  # noqa: ANN401
             """Another process replaces the files after they were read."""
-            monkeypatch.setattr(ours, "exchange", exchange)
+            monkeypatch.setattr(ours, "rewrite_files", rewrite_files)
             assert theirs.replace(old, first)
-            exchange(*arguments)
+            rewrite_files(*arguments)
 
-        monkeypatch.setattr(ours, "exchange", overtaken)
+        monkeypatch.setattr(ours, "rewrite_files", overtaken)
         assert not ours.replace(old, second)
 
         assert sorted(offsets(ours.files())) == list(range(100))
@@ -270,9 +270,9 @@ def test_a_commit_applies_only_to_the_state_that_was_read(
 
         for late in (
             lambda: lake.append(state, Batch.of(2, 7, files), files),
-            lambda: lake.exchange(state, old[1:], files),
+            lambda: lake.rewrite_files(state, old[1:], files),
         ):
-            with pytest.raises(Raced):
+            with pytest.raises(CommitConflict):
                 late()
 
         assert lake.last() == last
@@ -296,7 +296,7 @@ def test_only_old_unreferenced_files_are_removed(lake: Lake) -> None:
     orphan = write(lake, "0000000002-00000", 0, 10)
     young = write(lake, "0000000002-00001", 0, 10)
     day_ago = time.time() - 86_400
-    for path in Path(lake.place.location).rglob("*"):
+    for path in Path(lake.storage.location).rglob("*"):
         if path.is_file() and path.name not in Path(young[0].path).name:
             os.utime(path, (day_ago, day_ago))
 
@@ -333,7 +333,7 @@ def test_an_expired_snapshot_frees_its_files(iceberg: IcebergLake) -> None:
     time.sleep(0.002)
     iceberg.expire(0)
     day_ago = time.time() - 86_400
-    for path in Path(iceberg.place.location).rglob("*"):
+    for path in Path(iceberg.storage.location).rglob("*"):
         if path.is_file():
             os.utime(path, (day_ago, day_ago))
 
@@ -390,14 +390,14 @@ def test_plain_parquet_is_rejected_where_directories_cannot_be_renamed(dsn: str)
 
 def test_a_table_in_another_location_is_rejected(iceberg: IcebergLake, dsn: str) -> None:
     with pytest.raises(errors.InvalidOption, match="already"):
-        IcebergLake(dsn, "orders", iceberg.place.location + "-other")
+        IcebergLake(dsn, "orders", iceberg.storage.location + "-other")
 
 
 def test_a_table_is_not_created_among_foreign_files(iceberg: IcebergLake, dsn: str) -> None:
     archive(iceberg, 1)
 
     with pytest.raises(errors.InvalidOption, match="something else"):
-        IcebergLake(dsn, "others", iceberg.place.location, make=True)
+        IcebergLake(dsn, "others", iceberg.storage.location, make=True)
 
 
 def test_a_failed_attempt_leaves_no_files(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from queen import errors
 from queen.codec.ids import message_id
-from queen.spark.lakes import DataFile, open_lake
-from queen.spark.lakes.iceberg import IcebergLake
+from queen.lake import DataFile, open_lake
+from queen.lake.iceberg import IcebergLake
 from queen.spark.pipelines import archive
 from queen.spark.pipelines.archive import Config, Progress
 from tests.spark.databases import migrated

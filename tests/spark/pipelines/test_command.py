@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from queen.engine.engine import Engine
-from queen.spark.pipelines.report import reports
+from queen.spark.runner.report import reports
 from tests.engine.helpers import push
 from tests.spark import processes
 from tests.spark.cluster import confs

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from queen import errors
-from queen.spark.lakes import DataFile, open_lake
-from queen.spark.lakes.iceberg import IcebergLake
+from queen.lake import DataFile, open_lake
+from queen.lake.iceberg import IcebergLake
 from queen.spark.pipelines import archive, compact
 from queen.spark.pipelines.archive import Config
 from tests.spark.log import Log

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from queen import errors
-from queen.spark.pipelines.ledger import Ledger, Plan
+from queen.lake.ledger import Ledger, Plan
 from tests.spark.log import Log
 
 

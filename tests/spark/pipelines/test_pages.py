@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from queen.spark.pipelines import archive
-from queen.spark.pipelines.report import reports
+from queen.spark.runner.report import reports
 from tests.spark import filling
 from tests.spark.cluster import confs
 from tests.spark.driver import ROOT

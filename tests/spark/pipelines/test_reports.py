@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from queen import errors
+from queen.arrow.database import call, connect
 from queen.engine.engine import Engine
 from queen.spark import register
-from queen.spark.database import call, connect
-from queen.spark.pipelines.listener import Listener
-from queen.spark.pipelines.report import Report, reason, reports, without_secrets
+from queen.spark.runner.listener import Listener
+from queen.spark.runner.report import Report, reason, reports, without_secrets
 from queen.store.migrations import migrate
 from queen.wire.resources import Pipeline
 from tests.engine.helpers import push

@@ -18,7 +18,7 @@ MODULES = (
     "pyspark.sql.streaming.python_streaming_source_runner",
     "pyspark.worker",
     "adbc_driver_postgresql.dbapi",
-    "queen.spark.source",
+    "queen.spark.format.source",
 )
 
 ONCE = "pyspark.sql.worker.lookup_data_sources"

@@ -16,10 +16,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from queen import sql
+from queen.arrow.staging import LEFT_OUT, WRITTEN
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.spark import register
-from queen.spark.staging import LEFT_OUT, WRITTEN
 from queen.wire.messages import PopRequest
 from tests.engine.helpers import pop_one, push, values
 from tests.spark.conftest import KEY
@@ -322,6 +322,6 @@ def test_without_the_key_of_a_queue_no_message_is_written(frame: Frame, dsn: str
 
 
 def test_written_and_ignored_columns_are_those_of_the_source() -> None:
-    from queen.spark.segments import COLUMNS
+    from queen.arrow.columns import COLUMNS
 
     assert sorted((*WRITTEN, *LEFT_OUT)) == sorted(COLUMNS)

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import StructType
 
-from queen.spark.options import source_options
-from queen.spark.reader import QueueStreamReader
+from queen.spark.format.options import source_options
+from queen.spark.format.stream_reader import QueueStreamReader
 from tests.spark.filling import make, partition_ids, push
 
 pytestmark = pytest.mark.nightly

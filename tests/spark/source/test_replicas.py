@@ -12,10 +12,12 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import StructType
 
 from queen import errors
-from queen.spark.database import connect
-from queen.spark.options import source_options
-from queen.spark.reader import QueueStreamReader, find_queue, horizon
-from queen.spark.segments import SegmentRange, read_range
+from queen.arrow.database import connect
+from queen.arrow.planning import find_queue, horizon
+from queen.arrow.ranges import SegmentRange
+from queen.arrow.reading import read_range
+from queen.spark.format.options import source_options
+from queen.spark.format.stream_reader import QueueStreamReader
 from queen.store.migrations import migrate
 from tests.spark import filling, processes
 from tests.support.pair import Pair

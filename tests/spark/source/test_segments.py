@@ -11,12 +11,14 @@ import psycopg
 import pytest
 
 from queen import errors
+from queen.arrow.columns import COLUMNS
+from queen.arrow.database import connect, conninfo
+from queen.arrow.planning import find_queue, horizon
+from queen.arrow.ranges import SegmentRange
+from queen.arrow.reading import read_range
 from queen.codec.ids import place_of
 from queen.engine.engine import Engine
 from queen.settings import Settings
-from queen.spark import reader
-from queen.spark.database import connect, conninfo
-from queen.spark.segments import COLUMNS, SegmentRange, read_range
 from queen.wire.messages import PushItem
 from tests.engine.helpers import push
 
@@ -25,8 +27,8 @@ KEY = "0123456789abcdef" * 4
 
 def whole(dsn: str, queue: str = "orders") -> SegmentRange:
     with connect(dsn) as connection:
-        row = reader.find_queue(connection, queue)
-        return SegmentRange(queue, row["id"], 0, reader.horizon(connection))
+        row = find_queue(connection, queue)
+        return SegmentRange(queue, row["id"], 0, horizon(connection))
 
 
 def rows(

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from queen import sql
 from queen.spark import register
-from queen.spark.options import OPTIONS
+from queen.spark.format.options import OPTIONS
 from tests.spark.filling import fill, make, partition_ids, push
 
 Load = Callable[..., DataFrame]

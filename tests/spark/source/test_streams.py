@@ -10,10 +10,10 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import StructType
 
 from queen import errors
-from queen.spark import reader
-from queen.spark.options import source_options
-from queen.spark.reader import QueueStreamReader
-from queen.spark.segments import SegmentRange
+from queen.arrow.ranges import SegmentRange
+from queen.spark.format import stream_reader
+from queen.spark.format.options import source_options
+from queen.spark.format.stream_reader import QueueStreamReader
 from tests.spark import filling
 from tests.spark.databases import migrated
 from tests.support.postgres import Postgres
@@ -158,7 +158,7 @@ def test_messages_removed_while_a_batch_is_split_are_missed(
     """Without tasks, no other check would notice."""
     filling.make(dsn, "a")
     filling.fill(dsn, "a", 480)
-    whole = reader.split
+    whole = stream_reader.split_batch
 
     def late(*arguments: Any, **options: Any) -> list[SegmentRange]:  # noqa: ANN401
         with psycopg.connect(dsn) as connection:
@@ -167,7 +167,7 @@ def test_messages_removed_while_a_batch_is_split_are_missed(
             )
         return whole(*arguments, **options)
 
-    monkeypatch.setattr(reader, "split", late)
+    monkeypatch.setattr(stream_reader, "split_batch", late)
     ours = stream(dsn)
     start = ours.initialOffset()
     end = ours.latestOffset(start, FEW)

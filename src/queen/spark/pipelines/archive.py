@@ -9,35 +9,25 @@ pipelines run concurrently, the next one repeats the planned batch unless the la
 
 # pyright: basic
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
-import pyarrow as pa
 
 from queen import errors
+from queen.arrow.planning import horizon, plan_batch, split_batch
+from queen.arrow.ranges import SegmentRange
+from queen.arrow.reading import read_range
+from queen.lake import Batch, DataFile, Lake, open_lake
+from queen.lake.day_files import DayFiles
+from queen.lake.ledger import Ledger, Plan
+from queen.lake.storage import normal
 from queen.redacted import redacted
-from queen.spark.lakes import Batch, DataFile, Lake, open_lake
-from queen.spark.lakes.day_files import DayFiles
-from queen.spark.lakes.places import normal
-from queen.spark.pipelines.ledger import Ledger, Plan
-from queen.spark.reader import horizon, plan as plan_end, split
-from queen.spark.segments import SegmentRange, read_range
+from queen.spark.runner.tasks import run_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WRITTEN: Final = "task long, path string, day date, messages long, bytes long"
-"""The columns in which a task reports its files."""
-_ARROW: Final = pa.schema(
-    {
-        "task": pa.int64(),
-        "path": pa.string(),
-        "day": pa.date32(),
-        "messages": pa.int64(),
-        "bytes": pa.int64(),
-    }
-)
 _JOBS: Final = 3
 """Attempts per Spark job, because local mode does not retry tasks."""
 
@@ -182,7 +172,7 @@ class _Archive:
         if end_xid is not None:
             until = min(until, end_xid)
         scope = (self._queue_id, archive["xid"], until, config.max_messages, config.max_bytes)
-        end = self._ledger.ask(lambda connection: plan_end(connection, *scope))
+        end = self._ledger.ask(lambda connection: plan_batch(connection, *scope))
         if end <= archive["xid"]:
             return None
         plan = self._ledger.plan(self._lake.name, end)
@@ -202,7 +192,9 @@ class _Archive:
 
     def _write(self, plan: Plan) -> list[DataFile]:
         whole = SegmentRange(self._config.queue, self._queue_id, plan.start_xid, plan.end_xid)
-        ranges = self._ledger.ask(lambda connection: split(connection, whole, self._config.tasks))
+        ranges = self._ledger.ask(
+            lambda connection: split_batch(connection, whole, self._config.tasks)
+        )
         names = [f"{plan.batch:010d}-{number:05d}" for number in range(len(ranges))]
         dsn, folder = self._config.dsn, self._lake.folder
 
@@ -220,26 +212,3 @@ class _Archive:
                     raise
                 self._ledger.ask(horizon)  # Waits until PostgreSQL is available again.
         raise AssertionError
-
-
-def run_tasks(
-    spark: "SparkSession", count: int, write: Callable[[int], Sequence[DataFile]]
-) -> list[DataFile]:
-    """Run ``write(0)`` to ``write(count - 1)`` as tasks. Returns files of successful attempts."""
-
-    def described(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                # The row without a file proves that the task has run.
-                files = [{}, *map(msgspec.structs.asdict, write(number))]
-                rows = [{"task": number, **file} for file in files]
-                yield pa.RecordBatch.from_pylist(rows, schema=_ARROW)
-
-    if not count:
-        return []
-    # One number per partition: messages don't pass the JVM, and Spark Connect supports it too.
-    rows: list[Any] = spark.range(0, count, 1, count).mapInArrow(described, WRITTEN).collect()
-    if sorted(row.task for row in rows if row.path is None) != list(range(count)):
-        raise errors.QueenError("Spark lost or repeated the result of a task: run it again")
-    written = [row for row in rows if row.path is not None]
-    return [DataFile(row.path, row.day, row.messages, row.bytes) for row in written]

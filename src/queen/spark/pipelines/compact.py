@@ -16,13 +16,13 @@ import msgspec
 import pyarrow.parquet as pq
 
 from queen import errors
+from queen.lake import DataFile, Lake, open_lake
+from queen.lake.day_files import SCHEMA, DayFiles
+from queen.lake.lake import CommitConflict, CommitUnknown, backoff
+from queen.lake.ledger import Ledger
+from queen.lake.storage import read_file
 from queen.redacted import redacted
-from queen.spark.lakes import DataFile, Lake, open_lake
-from queen.spark.lakes.day_files import SCHEMA, DayFiles
-from queen.spark.lakes.lake import Raced, Unclear, waits
-from queen.spark.lakes.places import read_file
-from queen.spark.pipelines.archive import run_tasks
-from queen.spark.pipelines.ledger import Ledger
+from queen.spark.runner.tasks import run_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,9 +139,9 @@ def _first(groups: list[list[DataFile]], max_files: int) -> list[list[DataFile]]
 
 
 def _expire(lake: Lake, seconds: float) -> int:
-    for wait_seconds in waits():
+    for wait_seconds in backoff():
         try:
             return lake.expire(seconds)
-        except (Raced, Unclear):
+        except (CommitConflict, CommitUnknown):
             time.sleep(wait_seconds)
     raise errors.DatabaseUnavailable("old states of the lake could not be expired")

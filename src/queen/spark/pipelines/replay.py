@@ -18,14 +18,14 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from queen import errors
+from queen.arrow.columns import COLUMNS
+from queen.arrow.database import Connection, call, connect
+from queen.arrow.planning import find_queue, horizon
+from queen.lake import open_lake
+from queen.lake.storage import normal
 from queen.redacted import redacted
 from queen.spark import register
-from queen.spark.database import Connection, call, connect
-from queen.spark.lakes import open_lake
-from queen.spark.lakes.frames import frame
-from queen.spark.lakes.places import normal
-from queen.spark.reader import find_queue, horizon
-from queen.spark.segments import COLUMNS
+from queen.spark.format.lake_files import frame
 
 TRANSACTION_HEADER: Final = "queen-transaction-id"
 """Header with the original id, because a replayed message gets a new one."""

@@ -27,8 +27,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from queen import sql
+from queen.arrow.database import Connection, call, connect
 from queen.redacted import redacted
-from queen.spark.database import Connection, call, connect
 from queen.telemetry import COUNTED
 
 MINUTE: Final = 60

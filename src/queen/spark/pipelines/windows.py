@@ -21,8 +21,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from queen import errors
 from queen.redacted import redacted
 from queen.spark import register
-from queen.spark.pipelines.listener import listening
-from queen.spark.pipelines.report import Report
+from queen.spark.runner.listener import listening
+from queen.spark.runner.report import Report
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 _BOUNDS: Final = ("start", "end")

@@ -114,12 +114,12 @@ def options(
 
     Example: queen pipeline options rollup
     """
-    launch = _spark()
-    if kind not in launch.MODULES:
+    kinds, _ = _spark()
+    if kind not in kinds.MODULES:
         raise errors.BadRequest(
-            f"pipeline {kind} does not exist; the pipelines are {[*launch.MODULES]}"
+            f"pipeline {kind} does not exist; the pipelines are {[*kinds.MODULES]}"
         )
-    rows = [each._asdict() for each in launch.options(launch.job(kind))]
+    rows = [each._asdict() for each in kinds.options(kinds.job(kind))]
     show(rows, ["name", "type", "default", "help"], output)
 
 
@@ -142,7 +142,7 @@ def list_(
         rows: list[Any] = run(server, lambda q: some(q.admin.pipelines(), limit))
     else:
         _spark()
-        from queen.spark.pipelines.report import reports
+        from queen.spark.runner.report import reports
 
         rows = reports(where, limit=limit)
     show(rows, _COLUMNS, output)
@@ -162,9 +162,9 @@ def _launch(
     from queen.cli.support.progress import Progress
     from queen.client.durations import seconds_of
 
-    launch = _spark()
+    kinds, session = _spark()
     pause = None if every is None else seconds_of(every)
-    job = launch.job(kind)
+    job = kinds.job(kind)
     pairs = pairs_of(sets, "--set NAME=VALUE")
     options = {name: _value(name, value) for name, value in pairs.items()}
     given = {**_read(file), **options}
@@ -172,32 +172,32 @@ def _launch(
     dsn = None if "dsn" in given else settings().dsn
     if "dsn" in options:
         warn(str(options["dsn"]), "--set dsn", "DATABASE_URL or the file of --config")
-    config = launch.configured(job, given, dsn=dsn)
-    name = name or launch.name_of(job, config)
+    config = kinds.configured(job, given, dsn=dsn)
+    name = name or kinds.name_of(job, config)
     is_quiet = "QUEEN_CLIENT_LOG" not in os.environ
     say(f"{name}: starting Spark on {master}")
     with (
-        _until_stopped(launch),
-        launch.session(name, master, spark_confs, is_quiet=is_quiet) as spark,
-        launch.reporting(job, config, name, spark) as report,
+        _until_stopped(session.SPARK_ERRORS),
+        session.session(name, master, spark_confs, is_quiet=is_quiet) as spark,
+        session.reporting(job, config, name, spark) as report,
         Progress(report),
     ):
-        done = launch.run(job, spark, config, report)
+        done = session.run(job, spark, config, report)
         while pause is not None:
             report.idle()
             time.sleep(pause)
-            done = launch.run(job, spark, config, report)
+            done = session.run(job, spark, config, report)
     if done is not None:
         show_one(done, output)
 
 
-def _spark() -> Any:  # noqa: ANN401 - a module
-    """Import the module that runs pipelines, or explain how to install Spark."""
+def _spark() -> Any:  # noqa: ANN401 - two modules
+    """Import the modules that run pipelines, or explain how to install Spark."""
     try:
-        from queen.spark.pipelines import launch
+        from queen.spark.runner import kinds, session
     except ModuleNotFoundError as error:
         _lacks(error)
-    return launch
+    return kinds, session
 
 
 def _lacks(error: ModuleNotFoundError) -> NoReturn:
@@ -210,7 +210,7 @@ def _lacks(error: ModuleNotFoundError) -> NoReturn:
 
 
 @contextmanager
-def _until_stopped(launch: Any) -> Generator[None]:  # noqa: ANN401 - a module
+def _until_stopped(spark_errors: tuple[type[Exception], ...]) -> Generator[None]:
     """Stop a pipeline cleanly on SIGTERM, and print Spark errors as a sentence."""
 
     def stop(*_: object) -> NoReturn:
@@ -223,10 +223,10 @@ def _until_stopped(launch: Any) -> Generator[None]:  # noqa: ANN401 - a module
         raise typer.Exit(exit_codes.INTERRUPTED) from error
     except ModuleNotFoundError as error:
         _lacks(error)
-    except launch.SPARK_ERRORS as error:
+    except spark_errors as error:
         if "QUEEN_CLIENT_LOG" in os.environ:
             raise
-        from queen.spark.pipelines.report import reason
+        from queen.spark.runner.report import reason
 
         found = reason(error)
         if isinstance(found, errors.QueenError):

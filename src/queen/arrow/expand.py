@@ -1,37 +1,24 @@
 """Convert segments of a queue to Arrow columns without looping over messages."""
 
 # pyright: basic, reportAttributeAccessIssue=false
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from adbc_driver_manager import AdbcConnection, AdbcStatement
-from adbc_driver_postgresql import StatementOptions, connect as open_database
 
 from queen import errors
+from queen.arrow.columns import BY_NAME
+from queen.arrow.database import call, connect
+from queen.arrow.ranges import SegmentRange
 from queen.codec.encryption.keyring import keyring_of_environment
 from queen.codec.encryption.keys import MARK, DataKey, Wrapped
 from queen.codec.encryption.sealing import key_ids_of, open_segment
 from queen.codec.ids import SHARD, message_id
 from queen.codec.segment import Segment
-from queen.spark.database import bound, call, connect, conninfo
 
-TYPES: Final[Mapping[str, pa.DataType]] = {
-    "queue": pa.string(),
-    "partition": pa.string(),
-    "offset": pa.int64(),
-    "id": pa.string(),
-    "transactionId": pa.string(),
-    "payload": pa.string(),
-    "headers": pa.string(),
-    "traceId": pa.string(),
-    "createdAt": pa.timestamp("us", "UTC"),
-}
-COLUMNS: Final = tuple(TYPES)
 _METHODS: Final = {
     "transactionId": "transaction_id",
     "traceId": "trace_id",
@@ -39,31 +26,10 @@ _METHODS: Final = {
 }
 """Methods of `_Messages` whose names differ from their columns."""
 
-_BATCH_BYTES: Final = 16 * 2**20
-"""Bytes of segments to fetch at a time."""
 _HEX: Final = np.frombuffer(bytes.hex(bytes(range(256))).encode(), dtype=np.uint16)
 _LOW_BITS: Final = 42
 _HEAD: Final = 24
 """Characters of an id that all messages of a segment share, below 2^42 offsets."""
-
-
-class SegmentRange(NamedTuple):
-    """The part of a queue that one task reads: segments by transaction numbers, in order."""
-
-    queue: str
-    queue_id: int
-    start_xid: int
-    end_xid: int
-    since_xid: int = 0
-    """From this transaction on, a deletion is data loss for this reader. 0 means never."""
-    partition_ids: tuple[int, ...] | None = None
-    start_at: datetime | None = None
-    end_at: datetime | None = None
-    start_offsets: Mapping[int, int] | int | None = None
-    """By partition id, or for all partitions."""
-    end_offsets: Mapping[int, int] | int | None = None
-    is_sealed: bool = True
-    """Whether payloads may be encrypted."""
 
 
 class _Extra(msgspec.Struct, rename="camel"):
@@ -76,73 +42,14 @@ class _Extra(msgspec.Struct, rename="camel"):
 _DECODE_EXTRAS: Final = msgspec.json.Decoder(list[_Extra | None]).decode
 
 
-def read_range(
-    dsn: str, range_: SegmentRange, columns: Sequence[str] = COLUMNS
-) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of a range, each partition in order. Raises DataLost for deleted ones."""
-    expand = _Expander(dsn, range_, columns)
-    statement = bound(
-        "segments_between",
-        range_.queue_id,
-        range_.start_xid,
-        range_.end_xid,
-        _instant(range_.start_at, "-infinity"),
-        _instant(range_.end_at, "infinity"),
-        "null" if range_.partition_ids is None else _array(range_.partition_ids),
-    )
-    # On one connection, because a DSN may name several replicas that differ in progress.
-    with open_database(conninfo(dsn)) as database, AdbcConnection(database) as connection:
-        _check_horizon(connection, range_)
-        for segments in _copied(connection, statement):
-            if segments.num_rows:
-                yield expand(segments)
-        if range_.since_xid:
-            _check_missed(connection, range_)
-
-
-def _copied(connection: AdbcConnection, text: str) -> Iterator[pa.RecordBatch]:
-    """Run a statement by COPY. The `dbapi` module would import pandas, which takes a second."""
-    with AdbcStatement(connection) as statement:
-        statement.set_options(**{StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(_BATCH_BYTES)})
-        statement.set_sql_query(text)
-        stream, _ = statement.execute_query()
-        yield from pa.RecordBatchReader._import_from_c(stream.address)
-
-
-def _asked(connection: AdbcConnection, name: str, *values: int) -> dict[str, Any]:
-    """Return the single row of a named statement."""
-    (row,) = [row for each in _copied(connection, bound(name, *values)) for row in each.to_pylist()]
-    return row
-
-
-def _check_horizon(connection: AdbcConnection, range_: SegmentRange) -> None:
-    """Raise DatabaseUnavailable if this replica is behind the one that planned the range."""
-    if _asked(connection, "horizon")["xid"] < range_.end_xid:
-        raise errors.DatabaseUnavailable(
-            f"this replica does not have all data of queue {range_.queue} for this task yet: run"
-            " the task again"
-        )
-
-
-def _check_missed(connection: AdbcConnection, range_: SegmentRange) -> None:
-    """Raise DataLost if messages were deleted that this reader has not read."""
-    at = (range_.queue_id, range_.start_xid, range_.since_xid)
-    if _asked(connection, "missed", *at)["is_missed"]:
-        raise errors.DataLost(
-            f"retention or a purge deleted messages of queue {range_.queue} before they were read:"
-            " raise its retention, hold it back (queen pipeline archive does), or continue"
-            " without them by option failOnDataLoss=false"
-        )
-
-
-class _Expander:
+class Expander:
     """Converts record batches of segments to record batches of messages."""
 
     def __init__(self, dsn: str, range_: SegmentRange, columns: Sequence[str]) -> None:
         self._dsn = dsn
         self._range = range_
         self._columns = columns
-        self._schema = pa.schema([(name, TYPES[name]) for name in columns])
+        self._schema = pa.schema([(name, BY_NAME[name].arrow) for name in columns])
         self._keys: dict[int, DataKey] = {}
 
     def __call__(self, segments: pa.RecordBatch) -> pa.RecordBatch:
@@ -230,7 +137,9 @@ class _Messages:
 
     def created_at(self) -> pa.Array:
         instants = self._segments.column("created_at").cast(pa.int64())
-        return pa.array(np.repeat(_numbers(instants), self._counts)).cast(TYPES["createdAt"])
+        return pa.array(np.repeat(_numbers(instants), self._counts)).cast(
+            BY_NAME["createdAt"].arrow
+        )
 
     def payload(self) -> pa.Array:
         """Payloads without copying: the bodies are contiguous, so only positions are computed."""
@@ -339,11 +248,3 @@ def _ids(
     texts[:, _HEAD:] = _HEX[lows[:, 2:]].view(np.uint8)
     positions = np.arange(0, 36 * (count + 1), 36, dtype=np.int32)
     return pa.StringArray.from_buffers(count, pa.py_buffer(positions), pa.py_buffer(texts))
-
-
-def _instant(instant: datetime | None, other: str) -> str:
-    return f"'{other if instant is None else instant.isoformat()}'::timestamptz"
-
-
-def _array(ids: Iterable[int]) -> str:
-    return "'{" + ",".join(map(str, ids)) + "}'"

@@ -20,7 +20,7 @@ class Entry(NamedTuple):
     bytes: int
 
 
-class Place:
+class Storage:
     """A directory. Paths in it begin with ``location``, which has no trailing slash."""
 
     def __init__(self, location: str) -> None:

@@ -1,14 +1,12 @@
-"""Read a queue as a DataFrame: the driver plans, and the tasks read."""
+"""Read a queue as a stream: the driver plans batches, and the tasks read."""
 
 # pyright: basic
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -18,99 +16,19 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from queen import errors
-from queen.spark.database import Connection, call, connect
-from queen.spark.options import Offsets, SourceOptions
-from queen.spark.payloads import check_fields, parse_payloads
-from queen.spark.segments import SegmentRange, read_range
+from queen.arrow.database import Connection, call, connect
+from queen.arrow.planning import find_queue, horizon, plan_batch, split_batch, xid_at
+from queen.spark.format.options import SourceOptions
+from queen.spark.format.reading import (
+    MARGIN,
+    Part,
+    bounded_range,
+    check_offsets,
+    check_payload,
+    read_part,
+)
 
 Answer = TypeVar("Answer")
-_TASKS: Final = 16
-_LEAST_PER_TASK: Final = 500_000
-"""Messages per task, if the number of tasks is not set. Smaller tasks cost more than they save."""
-_MARGIN: Final = timedelta(hours=1)
-"""How far the order of transaction numbers and of timestamps may differ."""
-
-
-def find_queue(connection: Connection, name: str) -> dict[str, Any]:
-    """Return the queue's row. Raises QueueNotFound."""
-    for row in call(connection, "pipeline_queue", name):
-        return row
-    raise errors.QueueNotFound(f"queue {name} does not exist")
-
-
-def horizon(connection: Connection) -> int:
-    """Return a transaction number. Everything that lower ones stored is readable."""
-    return call(connection, "horizon")[0]["xid"]
-
-
-def plan(
-    connection: Connection,
-    queue_id: int,
-    start_xid: int,
-    end_xid: int,
-    max_messages: int | None = None,
-    max_bytes: int | None = None,
-) -> int:
-    """Return where a batch that starts here ends. ``start_xid`` if there is nothing to read."""
-    rows = call(connection, "plan_batch", queue_id, start_xid, end_xid, max_messages, max_bytes)
-    return rows[0]["xid"]
-
-
-def split(
-    connection: Connection, range_: SegmentRange, tasks: int | None = None
-) -> list[SegmentRange]:
-    """Split a batch into ordered parts for tasks."""
-    most, least = (_TASKS, _LEAST_PER_TASK) if tasks is None else (tasks, 1)
-    rows = call(
-        connection, "split_batch", range_.queue_id, range_.start_xid, range_.end_xid, most, least
-    )
-    if not rows:
-        return []
-    starts = [range_.start_xid, *(row["start_xid"] for row in rows[1:])]
-    return [
-        range_._replace(start_xid=start, end_xid=end)
-        for start, end in zip(starts, [*starts[1:], range_.end_xid], strict=True)
-    ]
-
-
-class Part(InputPartition):
-    """The part of a batch that one task reads."""
-
-    def __init__(self, range_: SegmentRange) -> None:
-        super().__init__(range_)
-        self.range = range_
-
-
-class QueueReader(DataSourceReader):
-    """Reads a batch: the content of the log when it is planned."""
-
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        if options.is_from_latest:
-            raise errors.InvalidOption("startingOffset: a batch can't start at latest")
-        _check_payload(options, schema)
-        self._options = options
-        self._schema = schema
-
-    def partitions(self) -> Sequence[InputPartition]:
-        options = self._options
-        with connect(options.dsn) as connection:
-            queue = find_queue(connection, options.queue)
-            queue_id = queue["id"]
-            end = horizon(connection)
-            whole = _bounded(connection, options, queue)._replace(
-                end_xid=end, since_xid=end if options.fail_on_data_loss else 0
-            )
-            _check_offsets(connection, options, whole)
-            if options.starting_at is not None:
-                start = _xid_at(connection, queue_id, options.starting_at - _MARGIN)
-                whole = whole._replace(start_xid=start)
-            if options.ending_at is not None:
-                end = min(end, _xid_at(connection, queue_id, options.ending_at + _MARGIN))
-                whole = whole._replace(end_xid=end)
-            return [Part(each) for each in split(connection, whole, options.tasks)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _read(self._options, self._schema, partition)
 
 
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -129,7 +47,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ):
             if value is not None:
                 raise errors.InvalidOption(f"{name}: remove it, because a stream does not end")
-        _check_payload(options, schema)
+        check_payload(options, schema)
         self._options = options
         self._schema = schema
         self._target: int | None = None
@@ -143,11 +61,11 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         now = self._ask(horizon)
         start = min(now, self._behind_last(queue_id))
         if options.starting_at is not None:
-            start = min(start, self._ask(_xid_at, queue_id, options.starting_at - _MARGIN))
+            start = min(start, self._ask(xid_at, queue_id, options.starting_at - MARGIN))
         elif not options.is_from_latest:
             rows = self._call("first_xid", queue_id)
             start = min(start, rows[0]["xid"]) if rows else start
-        _check_offsets(self._connected(), options, _bounded(self._connected(), options, queue))
+        check_offsets(self._connected(), options, bounded_range(self._connected(), options, queue))
         if options.txn_app_id is None:
             return _offset(queue, start, now)
         # Stored before the first batch, so that two concurrent streams start at the same point.
@@ -182,7 +100,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         bounds = (options.max_messages, options.max_bytes) if is_bounded else (None, None)
         if end <= xid:
             return self._trailing(start)
-        end = self._ask(plan, queue_id, xid, end, *bounds)
+        end = self._ask(plan_batch, queue_id, xid, end, *bounds)
         if end == xid:
             return self._trailing(start)
         if app_id is not None:
@@ -225,18 +143,18 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         queue = self._queue()
         connection = self._connected()
-        whole = _bounded(connection, self._options, queue)._replace(
+        whole = bounded_range(connection, self._options, queue)._replace(
             start_xid=start["xid"],
             end_xid=end["xid"],
             since_xid=start["since"] if self._options.fail_on_data_loss else 0,
         )
-        parts = [Part(each) for each in split(connection, whole, self._options.tasks)]
+        parts = [Part(each) for each in split_batch(connection, whole, self._options.tasks)]
         # Only now, because tasks detect deletions from here on, but there may be no tasks.
         self._check(start)
         return parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _read(self._options, self._schema, partition)
+        return read_part(self._options, self._schema, partition)
 
     def stop(self) -> None:
         if self._connection is not None:
@@ -305,74 +223,3 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _offset(queue: dict[str, Any], xid: int, since: int) -> dict[str, int]:
     offset = {"queue": queue["id"], "xid": xid, "since": since}
     return {**offset, "numbering": queue["numbering"]} if queue["numbering"] else offset
-
-
-def _xid_at(connection: Connection, queue_id: int, at: datetime) -> int:
-    return call(connection, "xid_at", queue_id, at)[0]["xid"]
-
-
-def _bounded(connection: Connection, options: SourceOptions, queue: dict[str, Any]) -> SegmentRange:
-    """Return the range of the queue inside the requested bounds, for all transactions."""
-    names = set(options.partitions or ())
-    for offsets in (options.starting_offset, options.ending_offset):
-        names |= set() if offsets is None or isinstance(offsets, int) else set(offsets)
-    ids: dict[str, list[int]] = {}
-    if names:
-        for row in call(connection, "partitions_named", queue["id"], sorted(names)):
-            ids.setdefault(row["name"], []).append(row["id"])
-    wanted = options.partitions
-    return SegmentRange(
-        queue=options.queue,
-        queue_id=queue["id"],
-        start_xid=0,
-        end_xid=0,
-        is_sealed=queue["has_data_keys"],
-        partition_ids=(
-            None if wanted is None else tuple(each for name in wanted for each in ids.get(name, ()))
-        ),
-        start_at=options.starting_at,
-        end_at=options.ending_at,
-        start_offsets=_by_id(options.starting_offset, ids),
-        end_offsets=_by_id(options.ending_offset, ids),
-    )
-
-
-def _check_offsets(connection: Connection, options: SourceOptions, range_: SegmentRange) -> None:
-    """Raise DataLost if a partition begins after the requested offset."""
-    starts = range_.start_offsets
-    if starts is None or not options.fail_on_data_loss:
-        return
-    given, other = ({}, starts) if isinstance(starts, int) else (starts, None)
-    ids = None if range_.partition_ids is None else [*range_.partition_ids]
-    asked = (range_.queue_id, [*given], [*given.values()], other, ids)
-    for row in call(connection, "begins_later", *asked):
-        raise errors.DataLost(
-            f"partition {row['name']} of queue {range_.queue} begins at offset {row['first']},"
-            f" after startingOffset {row['wanted']}: messages between were deleted; continue"
-            " without them by option failOnDataLoss=false"
-        )
-
-
-def _by_id(offsets: Offsets | None, ids: dict[str, list[int]]) -> dict[int, int] | int | None:
-    if offsets is None or isinstance(offsets, int):
-        return offsets
-    return {each: at for name, at in offsets.items() for each in ids.get(name, ())}
-
-
-def _check_payload(options: SourceOptions, schema: StructType) -> None:
-    if options.payload_schema is not None and "payload" in options.columns:
-        payload = schema["payload"].dataType
-        assert isinstance(payload, StructType)
-        check_fields(payload)
-
-
-def _read(
-    options: SourceOptions, schema: StructType, partition: InputPartition
-) -> Iterator[pa.RecordBatch]:
-    if not isinstance(partition, Part):
-        return iter(())  # Without any parts, Spark still creates one task.
-    batches = read_range(options.dsn, partition.range, options.columns)
-    if options.payload_schema is None or "payload" not in options.columns:
-        return batches
-    wanted = to_arrow_schema(schema, timezone="UTC")
-    return (parse_payloads(batch, wanted) for batch in batches)

@@ -21,8 +21,8 @@ import msgspec
 import pyarrow.parquet as pq
 
 from queen import errors
-from queen.spark.lakes.lake import Batch, DataFile, Lake, Raced
-from queen.spark.lakes.places import Place
+from queen.lake.lake import Batch, CommitConflict, DataFile, Lake
+from queen.lake.storage import Storage
 
 _RECORD: Final = "_batch.json"
 _PREFIX: Final = "batch="
@@ -33,13 +33,13 @@ class ParquetLake(Lake):
     """Files at ``<location>/batch=<number>/day=<day>/<name>.parquet``."""
 
     def __init__(self, name: str, location: str, *, make: bool = False) -> None:
-        super().__init__(name, Place(location))
-        if not self.place.is_local:
+        super().__init__(name, Storage(location))
+        if not self.storage.is_local:
             raise errors.InvalidOption(
                 f"{location}: plain Parquet needs a file system with atomic renames of directories;"
                 " use format iceberg for an object store"
             )
-        self._root = Path(self.place.location)
+        self._root = Path(self.storage.location)
         if make:
             self._root.mkdir(parents=True, exist_ok=True)
         elif not self._root.is_dir():
@@ -50,7 +50,7 @@ class ParquetLake(Lake):
     def folder(self) -> str:
         return self._staged
 
-    def look(self) -> tuple[int, ...]:
+    def load_once(self) -> tuple[int, ...]:
         """Return the numbers of its batches."""
         names = (path.name for path in self._root.glob(f"{_PREFIX}*"))
         return tuple(sorted(int(name.removeprefix(_PREFIX)) for name in names))
@@ -73,18 +73,18 @@ class ParquetLake(Lake):
         try:
             moved = [_link(Path(file.path), made) for file in files]
             (made / _RECORD).write_bytes(msgspec.json.encode(batch))
-            self.place.make_durable([*map(str, moved), str(made / _RECORD)])
+            self.storage.make_durable([*map(str, moved), str(made / _RECORD)])
             # A directory that is not empty is never replaced.
             os.rename(made, self._batch(batch.batch))
         except OSError as error:
             shutil.rmtree(made, ignore_errors=True)
             if self._batch(batch.batch).exists():
-                raise Raced(str(error)) from error
+                raise CommitConflict(str(error)) from error
             raise
-        self.place.make_durable([str(self._batch(batch.batch) / _RECORD)])
+        self.storage.make_durable([str(self._batch(batch.batch) / _RECORD)])
         shutil.rmtree(self._staged, ignore_errors=True)
 
-    def exchange(
+    def rewrite_files(
         self, table: tuple[int, ...], old: Sequence[DataFile], new: Sequence[DataFile]
     ) -> None:
         raise errors.InvalidOption(_NO_EXCHANGE)
@@ -96,7 +96,7 @@ class ParquetLake(Lake):
         before = time.time() - seconds
         count = 0
         for folder in self._root.glob("_*"):
-            times = [entry.modified_at for entry in self.place.entries(str(folder))]
+            times = [entry.modified_at for entry in self.storage.entries(str(folder))]
             with contextlib.suppress(FileNotFoundError):  # It became a batch in the meantime.
                 # An empty directory may be new, and get files later.
                 if max(times, default=folder.stat().st_mtime) < before:

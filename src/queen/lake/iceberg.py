@@ -33,10 +33,9 @@ from pyiceberg.transforms import DayTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from queen import errors
-from queen.spark.lakes.day_files import OPTIONAL
-from queen.spark.lakes.lake import Batch, DataFile, Lake, Raced, Unclear, waits
-from queen.spark.lakes.places import Place, local
-from queen.spark.segments import COLUMNS
+from queen.arrow.columns import BY_NAME, COLUMNS
+from queen.lake.lake import Batch, CommitConflict, CommitUnknown, DataFile, Lake, backoff
+from queen.lake.storage import Storage, local
 
 NAMESPACE: Final = "queen"
 _BATCH: Final = "queen.batch"
@@ -44,7 +43,9 @@ _EPOCH: Final = date(1970, 1, 1)
 _TYPES: Final = {"offset": LongType(), "createdAt": TimestamptzType()}
 _SCHEMA: Final = Schema(
     *(
-        NestedField(number, name, _TYPES.get(name, StringType()), required=name not in OPTIONAL)
+        NestedField(
+            number, name, _TYPES.get(name, StringType()), required=not BY_NAME[name].is_optional
+        )
         for number, name in enumerate(COLUMNS, 1)
     )
 )
@@ -65,7 +66,7 @@ class IcebergLake(Lake):
     """The table ``queen.<name of the archive>``."""
 
     def __init__(self, dsn: str, name: str, location: str, *, make: bool = False) -> None:
-        super().__init__(name, Place(location))
+        super().__init__(name, Storage(location))
         self._catalog = SqlCatalog(
             NAMESPACE, uri=_url(dsn), init_catalog_tables="false", pool_pre_ping="true"
         )
@@ -77,16 +78,19 @@ class IcebergLake(Lake):
             raise
 
     def _open(self, *, make: bool) -> None:
-        for wait_seconds in waits():
+        for wait_seconds in backoff():
             try:
                 with _translated():
                     location = self._table(make=make).location()
                 break
-            except (Unclear, sqlalchemy.exc.IntegrityError):  # Another process just created it.
+            except (
+                CommitUnknown,
+                sqlalchemy.exc.IntegrityError,
+            ):  # Another process just created it.
                 time.sleep(wait_seconds)
         else:
             raise errors.DatabaseUnavailable("the catalog of the lake is unreachable")
-        if local(location).rstrip("/") != self.place.location:
+        if local(location).rstrip("/") != self.storage.location:
             raise errors.InvalidOption(
                 f"the Iceberg table {NAMESPACE}.{self.name} already exists at {location}"
             )
@@ -96,9 +100,9 @@ class IcebergLake(Lake):
 
     @property
     def folder(self) -> str:
-        return f"{self.place.location}/data"
+        return f"{self.storage.location}/data"
 
-    def look(self) -> Table:
+    def load_once(self) -> Table:
         with _translated():
             return self._catalog.load_table(self._identifier)
 
@@ -119,7 +123,7 @@ class IcebergLake(Lake):
                     snapshot.append_data_file(_iceberg_file(table, file))
             self._settle(transaction.commit_transaction())
 
-    def exchange(self, table: Table, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
+    def rewrite_files(self, table: Table, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
         if tuple(table.schema().column_names) != COLUMNS:
             raise errors.InvalidOption(
                 f"table {NAMESPACE}.{self.name} has columns that Queen did not create"
@@ -148,12 +152,12 @@ class IcebergLake(Lake):
         # Listed first, so that files of a concurrent commit are known afterwards.
         old = [
             entry.path
-            for folder in (self.folder, f"{self.place.location}/metadata")
-            for entry in self.place.entries(folder)
+            for folder in (self.folder, f"{self.storage.location}/metadata")
+            for entry in self.storage.entries(folder)
             if entry.modified_at < before
         ]
         known = _known(self.load())
-        return self.place.delete(path for path in old if path not in known)
+        return self.storage.delete(path for path in old if path not in known)
 
     def _table(self, *, make: bool) -> Table:
         try:
@@ -161,7 +165,7 @@ class IcebergLake(Lake):
         except NoSuchTableError as error:
             if not make:
                 raise errors.NotFound(f"table {NAMESPACE}.{self.name} does not exist") from error
-        has_files = next(self.place.entries(self.folder), None) is not None
+        has_files = next(self.storage.entries(self.folder), None) is not None
         # If another process has just created the table, it may have written files.
         if has_files and not self._catalog.table_exists(self._identifier):
             # They would be deleted later, as leftovers of failed attempts.
@@ -169,7 +173,7 @@ class IcebergLake(Lake):
         self._catalog.create_namespace_if_not_exists(NAMESPACE)
         try:
             return self._catalog.create_table(
-                self._identifier, _SCHEMA, self.place.location, _BY_DAY, properties=_PROPERTIES
+                self._identifier, _SCHEMA, self.storage.location, _BY_DAY, properties=_PROPERTIES
             )
         except TableAlreadyExistsError:
             return self._catalog.load_table(self._identifier)
@@ -179,18 +183,18 @@ class IcebergLake(Lake):
         snapshot = table.current_snapshot()
         assert snapshot is not None
         manifests = [each.manifest_path for each in snapshot.manifests(table.io)]
-        self.place.make_durable([table.metadata_location, snapshot.manifest_list, *manifests])
+        self.storage.make_durable([table.metadata_location, snapshot.manifest_list, *manifests])
 
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Translate errors of Iceberg and its catalog to `Raced` and `Unclear`."""
+    """Translate errors of Iceberg and its catalog to `CommitConflict` and `CommitUnknown`."""
     try:
         yield
     except (CommitFailedException, ValidationException) as error:
-        raise Raced(str(error)) from error
+        raise CommitConflict(str(error)) from error
     except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError) as error:
-        raise Unclear(str(error)) from error
+        raise CommitUnknown(str(error)) from error
 
 
 def _files(table: Table) -> list[IcebergFile]:

@@ -12,16 +12,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from queen.spark.lakes.lake import DataFile
-from queen.spark.lakes.places import Place, open_file
-from queen.spark.segments import TYPES
+from queen.arrow.columns import BY_NAME
+from queen.lake.lake import DataFile
+from queen.lake.storage import Storage, open_file
 
-OPTIONAL: Final = frozenset({"headers", "traceId"})
 SCHEMA: Final = pa.schema(
     [
         # Iceberg identifies columns by these numbers, independent of their names.
-        pa.field(name, type_, name in OPTIONAL, metadata={"PARQUET:field_id": str(number)})
-        for number, (name, type_) in enumerate(TYPES.items(), 1)
+        pa.field(
+            column.name,
+            column.arrow,
+            column.is_optional,
+            metadata={"PARQUET:field_id": str(number)},
+        )
+        for number, column in enumerate(BY_NAME.values(), 1)
     ]
 )
 _GROUP_BYTES: Final = 64 * 2**20
@@ -60,7 +64,7 @@ class DayFiles:
                 each.abandon()
             return
         self.closed += [self._open[day].close() for day in sorted(self._open)]
-        Place(self._folder).make_durable(file.path for file in self.closed)
+        Storage(self._folder).make_durable(file.path for file in self.closed)
 
     def write(self, batch: pa.RecordBatch) -> None:
         for day, rows in _by_day(batch.cast(SCHEMA)):

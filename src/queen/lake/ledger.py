@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 import psycopg
 
 from queen import errors
-from queen.spark.database import Connection, call, connect
-from queen.spark.lakes.lake import Batch
+from queen.arrow.database import Connection, call, connect
+from queen.lake.lake import Batch
 
 Answer = TypeVar("Answer")
 _PATIENCE_SECONDS: Final = 60.0

@@ -20,9 +20,9 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from queen import errors
-from queen.spark.lakes.day_files import SCHEMA
-from queen.spark.lakes.lake import Batch, DataFile, Lake, Raced, Unclear
-from queen.spark.lakes.places import Place
+from queen.lake.day_files import SCHEMA
+from queen.lake.lake import Batch, CommitConflict, CommitUnknown, DataFile, Lake
+from queen.lake.storage import Storage
 
 _DAY: Final = "day"
 _SCHEMA: Final = pa.schema(
@@ -35,20 +35,20 @@ class DeltaLake(Lake):
     """The table at a location, in directories by day."""
 
     def __init__(self, name: str, location: str, *, make: bool = False) -> None:
-        super().__init__(name, Place(location))
+        super().__init__(name, Storage(location))
         if make:
             DeltaTable.create(
-                self.place.location, schema=_SCHEMA, partition_by=[_DAY], mode="ignore"
+                self.storage.location, schema=_SCHEMA, partition_by=[_DAY], mode="ignore"
             )
-        elif not DeltaTable.is_deltatable(self.place.location):
+        elif not DeltaTable.is_deltatable(self.storage.location):
             raise errors.NotFound(f"the Delta table {location} does not exist")
 
     @property
     def folder(self) -> str:
-        return self.place.location
+        return self.storage.location
 
-    def look(self) -> DeltaTable:
-        return DeltaTable(self.place.location)
+    def load_once(self) -> DeltaTable:
+        return DeltaTable(self.storage.location)
 
     def last_in(self, table: DeltaTable) -> Batch | None:
         values = [table.transaction_version(self._app(field)) for field in _FIELDS]
@@ -58,7 +58,7 @@ class DeltaLake(Lake):
         actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
         files = [
             DataFile(
-                f"{self.place.location}/{action['path']}",
+                f"{self.storage.location}/{action['path']}",
                 action["partition.day"],
                 action["num_records"],
                 action["size_bytes"],
@@ -71,7 +71,9 @@ class DeltaLake(Lake):
         transactions = [Transaction(self._app(field), getattr(batch, field)) for field in _FIELDS]
         self._commit(table, [self._added(file, is_new=True) for file in files], transactions)
 
-    def exchange(self, table: DeltaTable, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
+    def rewrite_files(
+        self, table: DeltaTable, old: Sequence[DataFile], new: Sequence[DataFile]
+    ) -> None:
         now_ms = int(time.time() * 1000)
         removed = [
             RemoveAction(
@@ -114,10 +116,10 @@ class DeltaLake(Lake):
                 ),
             )
         except CommitFailedError as error:
-            raise Raced(str(error)) from error
+            raise CommitConflict(str(error)) from error
         except OSError as error:
-            raise Unclear(str(error)) from error
-        self.place.make_durable([f"{self.place.location}/_delta_log/{version + 1:020d}.json"])
+            raise CommitUnknown(str(error)) from error
+        self.storage.make_durable([f"{self.storage.location}/_delta_log/{version + 1:020d}.json"])
 
     def _app(self, field: str) -> str:
         """Return an application id for a field of `Batch`: the log stores one number per id."""
@@ -134,4 +136,4 @@ class DeltaLake(Lake):
         )
 
     def _relative(self, path: str) -> str:
-        return path.removeprefix(self.place.location + "/")
+        return path.removeprefix(self.storage.location + "/")

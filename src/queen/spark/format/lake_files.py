@@ -10,10 +10,9 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
-from queen.spark.lakes.lake import DataFile
-from queen.spark.segments import COLUMNS
+from queen.arrow.columns import COLUMNS, spark_schema
+from queen.lake.lake import DataFile
 
-_TYPES: Final = {"offset": "bigint", "createdAt": "timestamp"}
 _ROWS: Final = 20_000
 _MOST_TASKS: Final = 1_000
 
@@ -31,7 +30,7 @@ def frame(
 
     Spark's own Parquet reader would need a jar for each object store. Arrow includes them.
     """
-    schema = ", ".join(f"`{name}` {_TYPES.get(name, 'string')}" for name in columns)
+    schema = spark_schema(columns)
     paths = [file.path for file in files if _has(file, start, end)]
     if not paths:
         return spark.createDataFrame([], schema)

@@ -7,8 +7,8 @@ from typing import Annotated, Final, Literal, NamedTuple
 import msgspec
 
 from queen import errors
+from queen.arrow.columns import COLUMNS
 from queen.redacted import redacted
-from queen.spark.segments import COLUMNS
 
 Offsets = int | Mapping[str, int]
 _Offset = Annotated[int, msgspec.Meta(ge=0)]

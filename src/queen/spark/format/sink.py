@@ -24,10 +24,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from queen import errors
-from queen.spark.database import Connection, call, connect
-from queen.spark.options import SinkOptions
-from queen.spark.reader import find_queue
-from queen.spark.staging import Staging, check_columns
+from queen.arrow.database import Connection, call, connect
+from queen.arrow.planning import find_queue
+from queen.arrow.staging import Staging, check_columns
+from queen.spark.format.options import SinkOptions
 
 _STAGED_BYTES: Final = 32 * 2**20
 """Bytes of rows that a task collects before it splits them into segments."""

@@ -2,16 +2,15 @@
 
 # pyright: basic
 import os
-from typing import Final
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from queen.spark.options import SourceOptions, sink_options, source_options
-from queen.spark.reader import QueueReader, QueueStreamReader
-from queen.spark.writer import QueueStreamWriter, QueueWriter
-
-_TYPES: Final = {"offset": "bigint", "createdAt": "timestamp"}
+from queen.arrow.columns import spark_schema
+from queen.spark.format.batch_reader import QueueReader
+from queen.spark.format.options import SourceOptions, sink_options, source_options
+from queen.spark.format.sink import QueueStreamWriter, QueueWriter
+from queen.spark.format.stream_reader import QueueStreamReader
 
 
 class QueenDataSource(DataSource):
@@ -23,10 +22,9 @@ class QueenDataSource(DataSource):
 
     def schema(self) -> str:
         options = self._source_options()
-        types = dict(_TYPES)
-        if options.payload_schema is not None:
-            types["payload"] = f"struct<{options.payload_schema}>"
-        return ", ".join(f"`{name}` {types.get(name, 'string')}" for name in options.columns)
+        if options.payload_schema is None:
+            return spark_schema(options.columns)
+        return spark_schema(options.columns, payload=f"struct<{options.payload_schema}>")
 
     def reader(self, schema: StructType) -> QueueReader:
         return QueueReader(self._source_options(), schema)

@@ -11,18 +11,18 @@ from pyspark.sql import SparkSession
 
 from queen import errors
 from queen.engine.engine import Engine
-from queen.spark.pipelines import launch
-from queen.spark.pipelines.report import reports
+from queen.spark.runner import kinds, session
+from queen.spark.runner.report import reports
 from queen.wire.resources import Pipeline
 from tests.engine.helpers import push
 
 
 def ran(spark: SparkSession, dsn: str, kind: str, **given: str) -> tuple[Any, Pipeline]:
     """Run a pipeline as the command does, and return its result and its row."""
-    job = launch.job(kind)
-    config = launch.configured(job, given, dsn=dsn)
-    name = launch.name_of(job, config)
-    with launch.reporting(job, config, name, spark) as report:
+    job = kinds.job(kind)
+    config = kinds.configured(job, given, dsn=dsn)
+    name = kinds.name_of(job, config)
+    with session.reporting(job, config, name, spark) as report:
         done = job.run(spark, config, report=report)
     (row,) = [each for each in reports(dsn, limit=100) if each.name == name]
     assert (row.kind, row.state, row.error) == (kind, "stopped", None)
@@ -61,11 +61,11 @@ async def test_the_history_is_updated_to_now(dsn: str, engine: Engine, spark: Sp
     assert row.detail["forgotten"] == done.forgotten
 
 
-@pytest.mark.parametrize("kind", launch.MODULES)
+@pytest.mark.parametrize("kind", kinds.MODULES)
 def test_every_kind_is_listed_with_its_options(kind: str) -> None:
-    job = launch.job(kind)
+    job = kinds.job(kind)
 
-    found = launch.options(job)
+    found = kinds.options(job)
 
     assert [each.name for each in found] == [*job.config.__struct_encode_fields__]
     assert [each.name for each in found if not each.help.endswith(".")] == []
@@ -75,4 +75,4 @@ def test_every_kind_is_listed_with_its_options(kind: str) -> None:
         *("append", "update", "iceberg", "delta", "parquet"),
     }
     with pytest.raises(errors.InvalidOption, match="has no option nothing"):
-        launch.configured(job, {"nothing": "1"}, dsn=None)
+        kinds.configured(job, {"nothing": "1"}, dsn=None)

@@ -11,7 +11,7 @@ import msgspec
 import psycopg
 
 from queen import errors
-from queen.spark.database import Connection, call, connect
+from queen.arrow.database import Connection, call, connect
 from queen.wire.resources import Pipeline
 from queen.wire.resources.pipelines import STALE_SECONDS
 

@@ -16,18 +16,18 @@ from typing import Any, Final, Self
 import msgspec
 
 from queen import errors
-from queen.spark.lakes.places import Place
+from queen.lake.storage import Storage
 
 _ATTEMPTS: Final = 30
 _LEAST_WAIT_SECONDS: Final = 0.05
 _MOST_WAIT_SECONDS: Final = 2.0
 
 
-class Raced(Exception):
+class CommitConflict(Exception):
     """Another process committed first. This commit was not applied."""
 
 
-class Unclear(Exception):
+class CommitUnknown(Exception):
     """The response was lost. The commit may have been applied."""
 
 
@@ -58,9 +58,9 @@ class Batch(msgspec.Struct, frozen=True):
 class Lake(ABC):
     """A table of files. One archive writes it, and any tool can read it."""
 
-    def __init__(self, name: str, place: Place) -> None:
+    def __init__(self, name: str, storage: Storage) -> None:
         self.name = name
-        self.place = place
+        self.storage = storage
 
     @property
     @abstractmethod
@@ -68,8 +68,8 @@ class Lake(ABC):
         """The directory for tasks' files, which are invisible until they are committed."""
 
     @abstractmethod
-    def look(self) -> Any:  # noqa: ANN401 - as the format has it
-        """Return the current state of the table. Raises Unclear."""
+    def load_once(self) -> Any:  # noqa: ANN401 - as the format has it
+        """Return the current state of the table. Raises CommitUnknown."""
 
     @abstractmethod
     def last_in(self, table: Any) -> Batch | None:  # noqa: ANN401
@@ -81,20 +81,20 @@ class Lake(ABC):
 
     @abstractmethod
     def append(self, table: Any, batch: Batch, files: Sequence[DataFile]) -> None:  # noqa: ANN401
-        """Add files and store the batch, in one step. Raises Raced and Unclear."""
+        """Add files and store the batch, in one step. Raises CommitConflict and CommitUnknown."""
 
     @abstractmethod
-    def exchange(
+    def rewrite_files(
         self,
         table: Any,  # noqa: ANN401
         old: Sequence[DataFile],
         new: Sequence[DataFile],
     ) -> None:
-        """Replace files by others, in one step. Raises Raced and Unclear."""
+        """Replace files by others, in one step. Raises CommitConflict and CommitUnknown."""
 
     @abstractmethod
     def expire(self, seconds: float) -> int:
-        """Expire older states of the table. Returns their number. Raises Raced and Unclear."""
+        """Expire older states. Returns their number. Raises CommitConflict and CommitUnknown."""
 
     @abstractmethod
     def remove_orphans(self, seconds: float) -> int:
@@ -111,12 +111,12 @@ class Lake(ABC):
 
     def load(self) -> Any:  # noqa: ANN401
         """Return the current state of the table, with retries."""
-        for wait_seconds in waits():
+        for wait_seconds in backoff():
             try:
-                return self.look()
-            except Unclear:
+                return self.load_once()
+            except CommitUnknown:
                 time.sleep(wait_seconds)
-        return self.look()
+        return self.load_once()
 
     def last(self) -> Batch | None:
         """Return the last batch that was committed."""
@@ -129,19 +129,19 @@ class Lake(ABC):
     def commit(self, batch: Batch, files: Sequence[DataFile]) -> Batch:
         """Commit a batch exactly once. Returns the batch in the lake. Raises LakeDiverged."""
         is_unclear = False
-        for wait_seconds in waits():
+        for wait_seconds in backoff():
             table = self.load()
             if there := self.find(batch.batch, batch.token, table):
                 # After a lost response, the lake may already have these files.
                 if not is_unclear:
-                    self.place.delete(file.path for file in files)
+                    self.storage.delete(file.path for file in files)
                 return there
             try:
                 self.append(table, batch, files)
                 return batch
-            except Raced:
+            except CommitConflict:
                 pass
-            except Unclear:
+            except CommitUnknown:
                 is_unclear = True
             time.sleep(wait_seconds)
         raise errors.DatabaseUnavailable(f"batch {batch.batch} could not be committed to the lake")
@@ -155,29 +155,29 @@ class Lake(ABC):
         if number == batch - 1:
             return None
         raise errors.LakeDiverged(
-            f"the lake {self.place.location} has batch {number} of archive {self.name}, but the"
+            f"the lake {self.storage.location} has batch {number} of archive {self.name}, but the"
             f" ledger is at batch {batch}: one was restored or recreated without the other"
         )
 
     def replace(self, old: Sequence[DataFile], new: Sequence[DataFile]) -> bool:
         """Replace files by others. Returns False if another process has removed one of them."""
         paths = {file.path for file in old}
-        for wait_seconds in waits():
+        for wait_seconds in backoff():
             try:
                 table = self.load()
                 present = {file.path for file in self.files_in(table)}
                 if present.issuperset(file.path for file in new):
                     return True
                 if not present.issuperset(paths):
-                    self.place.delete(file.path for file in new)
+                    self.storage.delete(file.path for file in new)
                     return False
-                self.exchange(table, old, new)
+                self.rewrite_files(table, old, new)
                 return True
-            except (Raced, Unclear):
+            except (CommitConflict, CommitUnknown):
                 time.sleep(wait_seconds)
         raise errors.DatabaseUnavailable("files of the lake could not be replaced")
 
 
-def waits() -> Sequence[float]:
+def backoff() -> Sequence[float]:
     """Return the pauses between attempts: a minute in total, enough for a PostgreSQL restart."""
     return [min(_LEAST_WAIT_SECONDS * 2**n, _MOST_WAIT_SECONDS) for n in range(_ATTEMPTS)]

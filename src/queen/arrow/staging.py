@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from queen import errors, sql
+from queen.arrow.database import Connection, call
 from queen.codec import payload
 from queen.codec.encryption import keys
 from queen.codec.encryption.keyring import keyring_of_environment
@@ -22,7 +23,6 @@ from queen.codec.ids import SHARD
 from queen.codec.names import check_name
 from queen.codec.schemas import PayloadSchema
 from queen.codec.segment import Segment, encode_extras
-from queen.spark.database import Connection, call
 
 WRITTEN: Final = ("partition", "payload", "headers", "traceId")
 LEFT_OUT: Final = ("queue", "offset", "id", "transactionId", "createdAt")

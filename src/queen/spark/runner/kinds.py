@@ -1,33 +1,20 @@
-"""Run a pipeline by its kind: parse its options, create a session, and report the run."""
+"""Pipelines by kind: their configuration, and the options that it has."""
 
 # pyright: basic
-
 import ast
 import inspect
-import os
-import shutil
-import sys
 import textwrap
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
-from importlib import import_module, resources
+from importlib import import_module
 from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from queen import errors
-from queen.spark import register
-from queen.spark.pipelines.listener import listening
-from queen.spark.pipelines.report import Report
 
 MODULES: Final = {
     "archive": "archive",
@@ -37,10 +24,9 @@ MODULES: Final = {
     "window": "windows",
 }
 """Modules by kind, as used on the command line."""
-SPARK_ERRORS: Final = (PySparkException, Py4JError)
-_SOURCES: Final = ("queues", "queue", "from_queue")
+SOURCES: Final = ("queues", "queue", "from_queue")
 """Names of configuration fields that contain the queues to read."""
-_TARGETS: Final = ("to_queue", "target", "table", "path", "location")
+TARGETS: Final = ("to_queue", "target", "table", "path", "location")
 """Names of configuration fields that contain the destination."""
 _TYPE_NAMES: Final[Mapping[Any, str]] = {
     bool: "bool",
@@ -108,88 +94,13 @@ def configured(job: Job, given: Mapping[str, Any], *, dsn: str | None) -> Any:  
         raise errors.InvalidOption(f"pipeline {job.kind}: {error}") from error
 
 
-@contextmanager
-def session(
-    name: str, master: str, confs: Mapping[str, str], *, is_quiet: bool = True
-) -> Iterator[SparkSession]:
-    """Start a session, and stop it at the end."""
-    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
-        raise errors.BadSettings("Spark needs Java 17 or later: install it and add it to the PATH")
-    settings = {"spark.sql.session.timeZone": "UTC", **confs}
-    python = settings.get("spark.pyspark.python")
-    if master.startswith("local"):
-        # Tasks are processes on this machine, and need the packages of this environment.
-        python = python or os.environ.get("PYSPARK_PYTHON") or sys.executable
-        settings.setdefault("spark.driver.host", "127.0.0.1")
-        settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
-    if is_quiet:
-        java = "spark.driver.extraJavaOptions"
-        path = resources.files("queen.spark.pipelines") / "log4j2.properties"
-        settings[java] = f"{settings.get(java, '')} -Dlog4j2.configurationFile={path}".strip()
-        settings.setdefault("spark.ui.showConsoleProgress", "false")
-    if python is not None:
-        # A driver that was not started by `spark-submit` reads only this variable.
-        os.environ["PYSPARK_PYTHON"] = python
-    builder = SparkSession.builder.master(master).appName(name)
-    for each, value in settings.items():
-        builder = builder.config(each, value)
-    spark = builder.getOrCreate()
-    if is_quiet:
-        spark.sparkContext.setLogLevel("ERROR")
-    try:
-        register(spark)
-        yield spark
-    finally:
-        for query in spark.streams.active:
-            query.stop()
-        spark.stop()
-
-
-@contextmanager
-def reporting(job: Job, config: Any, name: str, spark: SparkSession) -> Iterator[Report]:  # noqa: ANN401 - its Config
-    """Report one run, including the streaming queries that it starts."""
-    queues, target = _first(config, _SOURCES) or (), _first(config, _TARGETS)
-    with (
-        Report(
-            config.dsn,
-            name=name,
-            kind=job.kind,
-            queues=[queues] if isinstance(queues, str) else [str(each) for each in queues],
-            target=None if target is None else str(target),
-            ui_url=spark.sparkContext.uiWebUrl,
-        ) as report,
-        listening(spark, report),
-    ):
-        yield report
-
-
-def run(job: Job, spark: SparkSession, config: Any, report: Report) -> Any:  # noqa: ANN401 - its own
-    """
-    Run a pipeline in its own thread, so that this thread can be interrupted.
-
-    A thread that waits for Spark blocks its connection to Java, and so can't stop the run.
-    """
-    future: Future[Any] = Future()
-
-    def work() -> None:
-        try:
-            # Makes the session active in this thread too, because Spark looks up formats by it.
-            spark.createDataFrame([], "nothing int")
-            future.set_result(job.run(spark, config, report=report))
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=work, name=f"queen-{job.kind}", daemon=True).start()
-    return future.result()
-
-
 def name_of(job: Job, config: Any) -> str:  # noqa: ANN401 - its Config
     """Return the default name of a run."""
-    named = _first(config, ("name", *_SOURCES))
+    named = first_of(config, ("name", *SOURCES))
     return f"{job.kind}-{named}" if isinstance(named, str) else job.kind
 
 
-def _first(config: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 - its Config
+def first_of(config: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 - its Config
     return next((value for each in names if (value := getattr(config, each, None))), None)
 
 

@@ -1,0 +1,1 @@
+"""The Spark format ``queen``: batch and streaming reads, and writes."""

@@ -1,0 +1,1 @@
+"""Run pipelines: sessions, tasks, and reports of their progress."""
