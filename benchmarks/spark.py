@@ -31,7 +31,7 @@ from benchmarks.load import SETTINGS, machine
 from queen.arrow.columns import COLUMNS
 from queen.arrow.database import call, connect
 from queen.arrow.planning import find_queue, horizon
-from queen.arrow.ranges import SegmentRange
+from queen.arrow.ranges import Position, SegmentRange
 from queen.arrow.reading import read_range
 from queen.codec.segment import encode
 from queen.lake.day_files import DayFiles
@@ -105,7 +105,9 @@ class Bench:
         with connect(self.dsn) as connection:
             row = find_queue(connection, "orders")
             end = horizon(connection)
-            return SegmentRange("orders", row["id"], 0, end, is_sealed=row["has_data_keys"])
+            return SegmentRange(
+                "orders", row["id"], Position(), Position(end), is_sealed=row["has_data_keys"]
+            )
 
     def copy(self) -> None:
         subprocess.run(

@@ -178,7 +178,7 @@ class FaultyStreamReader(QueueStreamReader):
             Part(part)
             for each in whole
             if isinstance(each, Part)
-            for part in split_batch(self._connected(), each.range, self._options.tasks or 16)
+            for part in self._database.ask(split_batch, each.range, self._options.tasks or 16)
         ]
 
 

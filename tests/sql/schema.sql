@@ -1629,10 +1629,10 @@ CREATE FUNCTION queen.plan_archive(p_name text, p_end xid8) RETURNS TABLE(batch 
 
 
 --
--- Name: plan_batch(bigint, xid8, xid8, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: plan_batch(bigint, xid8, bigint, bigint, xid8, bigint, bigint, boolean); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.plan_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_max_messages bigint DEFAULT NULL::bigint, p_max_bytes bigint DEFAULT NULL::bigint) RETURNS xid8
+CREATE FUNCTION queen.plan_batch(p_queue_id bigint, p_xid xid8, p_partition_id bigint, p_offset bigint, p_end xid8, p_max_messages bigint DEFAULT NULL::bigint, p_max_bytes bigint DEFAULT NULL::bigint, p_is_whole boolean DEFAULT false) RETURNS TABLE(xid xid8, partition_id bigint, end_offset bigint, stored_at timestamp with time zone, is_split boolean)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -1698,10 +1698,10 @@ CREATE FUNCTION queen.promote_due(p_epoch bigint, p_after bigint, p_limit intege
 
 
 --
--- Name: publish(text, bigint, bigint, uuid[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: publish(text, bigint, bigint, uuid[], integer[], text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], OUT outcome text, OUT messages bigint) RETURNS record
+CREATE FUNCTION queen.publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], p_query_id text, OUT outcome text, OUT messages bigint) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -2236,10 +2236,10 @@ CREATE FUNCTION queen.spend(p_recent bigint[], p_ms integer, p_now timestamp wit
 
 
 --
--- Name: split_batch(bigint, xid8, xid8, integer, bigint); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: split_batch(bigint, xid8, bigint, bigint, xid8, bigint, bigint, integer, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.split_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_tasks integer, p_least bigint) RETURNS TABLE(start_xid bigint, messages bigint)
+CREATE FUNCTION queen.split_batch(p_queue_id bigint, p_xid xid8, p_partition_id bigint, p_offset bigint, p_end xid8, p_end_partition_id bigint, p_end_offset bigint, p_tasks integer, p_least bigint) RETURNS TABLE(xid xid8, partition_id bigint, base_offset bigint)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -2812,7 +2812,9 @@ WITH (fillfactor='50');
 CREATE TABLE queen.forgotten_removals (
     queue_id bigint NOT NULL,
     xid xid8 NOT NULL,
-    by_xid xid8 NOT NULL
+    by_xid xid8 NOT NULL,
+    partition_id bigint DEFAULT '9223372036854775807'::bigint NOT NULL,
+    end_offset bigint DEFAULT '9223372036854775807'::bigint NOT NULL
 );
 
 
@@ -3170,7 +3172,11 @@ CREATE TABLE queen.plans (
     queue_id bigint NOT NULL,
     start_xid xid8 NOT NULL,
     end_xid xid8 NOT NULL,
-    planned_at timestamp with time zone NOT NULL
+    planned_at timestamp with time zone NOT NULL,
+    start_partition_id bigint DEFAULT 0 NOT NULL,
+    start_offset bigint DEFAULT 0 NOT NULL,
+    start_is_trailing boolean DEFAULT false NOT NULL,
+    end_offset jsonb
 );
 
 
@@ -3200,7 +3206,8 @@ CREATE TABLE queen.publications (
     queue_id bigint NOT NULL,
     version bigint NOT NULL,
     messages bigint NOT NULL,
-    published_at timestamp with time zone NOT NULL
+    published_at timestamp with time zone NOT NULL,
+    query_id text
 )
 WITH (fillfactor='50');
 
@@ -3501,7 +3508,8 @@ CREATE TABLE queen.streams (
     queue_id bigint NOT NULL,
     start_xid xid8 NOT NULL,
     since_xid xid8 NOT NULL,
-    began_at timestamp with time zone NOT NULL
+    began_at timestamp with time zone NOT NULL,
+    start_offset jsonb
 );
 
 
@@ -3924,7 +3932,7 @@ ALTER TABLE ONLY queen.pipelines
 --
 
 ALTER TABLE ONLY queen.plans
-    ADD CONSTRAINT plans_pkey PRIMARY KEY (app_id, queue_id, start_xid);
+    ADD CONSTRAINT plans_pkey PRIMARY KEY (app_id, queue_id, start_xid, start_partition_id, start_offset, start_is_trailing);
 
 
 --
@@ -5544,10 +5552,10 @@ REVOKE ALL ON FUNCTION queen.plan_archive(p_name text, p_end xid8) FROM PUBLIC;
 
 
 --
--- Name: FUNCTION plan_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION plan_batch(p_queue_id bigint, p_xid xid8, p_partition_id bigint, p_offset bigint, p_end xid8, p_max_messages bigint, p_max_bytes bigint, p_is_whole boolean); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.plan_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.plan_batch(p_queue_id bigint, p_xid xid8, p_partition_id bigint, p_offset bigint, p_end xid8, p_max_messages bigint, p_max_bytes bigint, p_is_whole boolean) FROM PUBLIC;
 
 
 --
@@ -5586,10 +5594,10 @@ REVOKE ALL ON FUNCTION queen.promote_due(p_epoch bigint, p_after bigint, p_limit
 
 
 --
--- Name: FUNCTION publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], OUT outcome text, OUT messages bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], p_query_id text, OUT outcome text, OUT messages bigint); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], OUT outcome text, OUT messages bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], p_query_id text, OUT outcome text, OUT messages bigint) FROM PUBLIC;
 
 
 --
@@ -5915,10 +5923,10 @@ REVOKE ALL ON FUNCTION queen.spend(p_recent bigint[], p_ms integer, p_now timest
 
 
 --
--- Name: FUNCTION split_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_tasks integer, p_least bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION split_batch(p_queue_id bigint, p_xid xid8, p_partition_id bigint, p_offset bigint, p_end xid8, p_end_partition_id bigint, p_end_offset bigint, p_tasks integer, p_least bigint); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.split_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_tasks integer, p_least bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.split_batch(p_queue_id bigint, p_xid xid8, p_partition_id bigint, p_offset bigint, p_end xid8, p_end_partition_id bigint, p_end_offset bigint, p_tasks integer, p_least bigint) FROM PUBLIC;
 
 
 --

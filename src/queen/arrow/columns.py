@@ -1,5 +1,6 @@
 """The columns of a message, with their types in Arrow and Spark."""
 
+# pyright: basic
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 

@@ -1,14 +1,20 @@
 """A PostgreSQL connection of a driver or a task, with named statements."""
 
-from typing import Any, Final
+import time
+from collections.abc import Callable
+from typing import Any, Final, Self, TypeVar
 
 import psycopg
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 
 from queen import errors, sql
 
 Connection = psycopg.Connection[dict[str, Any]]
+Answer = TypeVar("Answer")
+
+_PATIENCE_SECONDS: Final = 60.0
+_WAIT_SECONDS: Final = 0.5
 
 _SETTINGS: Final = {
     "application_name": "queen-spark",
@@ -20,11 +26,15 @@ _SETTINGS: Final = {
     "tcp_user_timeout": "9000",
 }
 
+DURABLE: Final = "-c synchronous_commit=on"
+"""A confirmed commit is on disk, whatever the role or the database defaults to."""
+
 
 def conninfo(dsn: str) -> str:
     """Add Queen's connection settings to a DSN. Raises InvalidOption, without quoting the DSN."""
     try:
-        return make_conninfo(dsn, **_SETTINGS)
+        given = conninfo_to_dict(dsn).get("options") or ""
+        return make_conninfo(dsn, **_SETTINGS, options=f"{given} {DURABLE}".strip())
     except psycopg.ProgrammingError:
         # libpq's message quotes the DSN, which may contain a password.
         raise errors.InvalidOption(
@@ -55,3 +65,45 @@ def bound(name: str, *values: str | int) -> str:
     for number in range(len(values), 0, -1):
         text = text.replace(f"${number}", str(values[number - 1]))
     return text
+
+
+class Database:
+    """A connection that reconnects for up to a minute. Only for statements that can be repeated."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._connection: Connection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, question: Callable[..., Answer], *arguments: Any) -> Answer:  # noqa: ANN401
+        """Call a function with the connection. Repeats it while PostgreSQL is unavailable."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                if self._connection is None:
+                    self._connection = connect(self._dsn)
+                return question(self._connection, *arguments)
+            except (psycopg.OperationalError, errors.DatabaseUnavailable):
+                self.close()
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_WAIT_SECONDS)
+            except psycopg.Error as error:
+                if (ours := errors.of_sqlstate(error.sqlstate or "")) is None:
+                    raise
+                raise ours(str(error)) from error
+
+    def call(self, name: str, *arguments: object) -> list[dict[str, Any]]:
+        """Run a named statement and return its rows."""
+        return self.ask(call, name, *arguments)
+
+    def close(self) -> None:
+        """Close the connection. The next statement opens a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

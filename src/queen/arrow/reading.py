@@ -3,20 +3,30 @@
 # pyright: basic, reportAttributeAccessIssue=false
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from adbc_driver_manager import AdbcConnection, AdbcStatement
+from adbc_driver_manager import AdbcConnection, AdbcDatabase, AdbcStatement, Error as AdbcError
 from adbc_driver_postgresql import StatementOptions, connect as open_database
 
 from queen import errors
 from queen.arrow.columns import COLUMNS
 from queen.arrow.database import bound, conninfo
 from queen.arrow.expand import Expander
+from queen.arrow.pool import Pool
 from queen.arrow.ranges import SegmentRange
 
 _BATCH_BYTES: Final = 16 * 2**20
 """Bytes of segments to fetch at a time."""
+
+
+class _Opened(NamedTuple):
+    database: AdbcDatabase
+    connection: AdbcConnection
+
+    def close(self) -> None:
+        self.connection.close()
+        self.database.close()
 
 
 def read_range(
@@ -27,20 +37,37 @@ def read_range(
     statement = bound(
         "segments_between",
         range_.queue_id,
-        range_.start_xid,
-        range_.end_xid,
+        *range_.start,
+        *range_.end,
         _instant(range_.start_at, "-infinity"),
         _instant(range_.end_at, "infinity"),
-        "null" if range_.partition_ids is None else _array(range_.partition_ids),
+        _array(range_.partition_ids),
     )
     # On one connection, because a DSN may name several replicas that differ in progress.
-    with open_database(conninfo(dsn)) as database, AdbcConnection(database) as connection:
+    with _CONNECTIONS.borrow(dsn) as opened:
+        connection = opened.connection
         _check_horizon(connection, range_)
         for segments in _copied(connection, statement):
             if segments.num_rows:
                 yield expand(segments)
         if range_.since_xid:
             _check_missed(connection, range_)
+
+
+def _open(dsn: str) -> _Opened:
+    database = open_database(conninfo(dsn))
+    return _Opened(database, AdbcConnection(database))
+
+
+def _is_alive(opened: _Opened) -> bool:
+    try:
+        _asked(opened.connection, "horizon")
+    except AdbcError:
+        return False
+    return True
+
+
+_CONNECTIONS: Final = Pool(_open, _is_alive)
 
 
 def _copied(connection: AdbcConnection, text: str) -> Iterator[pa.RecordBatch]:
@@ -52,7 +79,7 @@ def _copied(connection: AdbcConnection, text: str) -> Iterator[pa.RecordBatch]:
         yield from pa.RecordBatchReader._import_from_c(stream.address)
 
 
-def _asked(connection: AdbcConnection, name: str, *values: int) -> dict[str, Any]:
+def _asked(connection: AdbcConnection, name: str, *values: int | str) -> dict[str, Any]:
     """Return the single row of a named statement."""
     (row,) = [row for each in _copied(connection, bound(name, *values)) for row in each.to_pylist()]
     return row
@@ -60,7 +87,7 @@ def _asked(connection: AdbcConnection, name: str, *values: int) -> dict[str, Any
 
 def _check_horizon(connection: AdbcConnection, range_: SegmentRange) -> None:
     """Raise DatabaseUnavailable if this replica is behind the one that planned the range."""
-    if _asked(connection, "horizon")["xid"] < range_.end_xid:
+    if _asked(connection, "horizon")["xid"] < range_.end.horizon:
         raise errors.DatabaseUnavailable(
             f"this replica does not have all data of queue {range_.queue} for this task yet: run"
             " the task again"
@@ -69,7 +96,7 @@ def _check_horizon(connection: AdbcConnection, range_: SegmentRange) -> None:
 
 def _check_missed(connection: AdbcConnection, range_: SegmentRange) -> None:
     """Raise DataLost if messages were deleted that this reader has not read."""
-    at = (range_.queue_id, range_.start_xid, range_.since_xid)
+    at = (range_.queue_id, *range_.start, range_.since_xid, _array(range_.partition_ids))
     if _asked(connection, "missed", *at)["is_missed"]:
         raise errors.DataLost(
             f"retention or a purge deleted messages of queue {range_.queue} before they were read:"
@@ -82,5 +109,5 @@ def _instant(instant: datetime | None, other: str) -> str:
     return f"'{other if instant is None else instant.isoformat()}'::timestamptz"
 
 
-def _array(ids: Iterable[int]) -> str:
-    return "'{" + ",".join(map(str, ids)) + "}'"
+def _array(ids: Iterable[int] | None) -> str:
+    return "null" if ids is None else "'{" + ",".join(map(str, ids)) + "}'"

@@ -63,7 +63,7 @@ class Staging:
         self._queue = queue
         self._name = name
         self._write_id = write_id
-        self._now = call(connection, "published", None, None)[0]["now"]
+        self._now = call(connection, "now")[0]["now"]
         self._ids: dict[str, int] = {}
         self._keyring: Keyring | None = None
         schema = queue["schema"]

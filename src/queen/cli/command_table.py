@@ -65,6 +65,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "pipeline": Place(
             "data.pipeline:app", "Run Spark pipelines: archive, rollup, window, replay, compact."
         ),
+        "stream": Place("data.stream:app", "Repair the checkpoints of Spark streams."),
     },
     "Admin": {
         "token": Place("token:app", "Manage API keys, directly in the database."),

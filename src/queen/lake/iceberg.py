@@ -34,6 +34,7 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from queen import errors
 from queen.arrow.columns import BY_NAME, COLUMNS
+from queen.arrow.database import DURABLE
 from queen.lake.lake import Batch, CommitConflict, CommitUnknown, DataFile, Lake, backoff
 from queen.lake.storage import Storage, local
 
@@ -236,7 +237,7 @@ def _known(table: Table) -> set[str]:
 def _url(dsn: str) -> str:
     """Convert a libpq DSN to SQLAlchemy's. The catalog's tables are in the schema ``queen``."""
     options = psycopg.conninfo.conninfo_to_dict(dsn)
-    path = f"{options.pop('options', '')} -c search_path=queen".strip()
+    path = f"{options.pop('options', '')} {DURABLE} -c search_path=queen".strip()
     query = {name: str(value) for name, value in options.items() if value is not None}
     made = sqlalchemy.URL.create("postgresql+psycopg", query={**query, "options": path})
     return made.render_as_string(hide_password=False)

@@ -1,18 +1,10 @@
 """The ledger of archives. Its statements are repeatable and retried during outages."""
 
-import time
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Self, TypeVar
-
-import psycopg
+from typing import Any, NamedTuple
 
 from queen import errors
-from queen.arrow.database import Connection, call, connect
+from queen.arrow.database import Database
 from queen.lake.lake import Batch
-
-Answer = TypeVar("Answer")
-_PATIENCE_SECONDS: Final = 60.0
-_WAIT_SECONDS: Final = 0.5
 
 
 class Plan(NamedTuple):
@@ -24,40 +16,8 @@ class Plan(NamedTuple):
     end_xid: int
 
 
-class Ledger:
-    """A connection to PostgreSQL that reconnects for up to a minute."""
-
-    def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
-        self._connection: Connection | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._hang_up()
-
-    def ask(self, question: Callable[[Connection], Answer]) -> Answer:
-        """Run a repeatable function. Retries it if PostgreSQL is unavailable."""
-        until = time.monotonic() + _PATIENCE_SECONDS
-        while True:
-            try:
-                if self._connection is None:
-                    self._connection = connect(self._dsn)
-                return question(self._connection)
-            except (psycopg.OperationalError, errors.DatabaseUnavailable):
-                self._hang_up()
-                if time.monotonic() > until:
-                    raise
-                time.sleep(_WAIT_SECONDS)
-            except psycopg.Error as error:
-                if (ours := errors.of_sqlstate(error.sqlstate or "")) is None:
-                    raise
-                raise ours(str(error)) from error
-
-    def call(self, name: str, *arguments: object) -> list[dict[str, Any]]:
-        """Run a named statement and return its rows."""
-        return self.ask(lambda connection: call(connection, name, *arguments))
+class Ledger(Database):
+    """The plans and the progress of archives in PostgreSQL."""
 
     def open(self, name: str, queue: str, format: str, location: str) -> int:
         """Create an archive if it is missing. Returns the id of its queue."""
@@ -93,11 +53,6 @@ class Ledger:
         """Mark a batch as archived, because the lake has it."""
         figures = (batch.files, batch.messages, batch.bytes)
         self.call("archive_batch", name, batch.batch, batch.token, *figures)
-
-    def _hang_up(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
 
 def _overlap(one: str, other: str) -> bool:

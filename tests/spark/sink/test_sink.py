@@ -6,13 +6,14 @@ import json
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from queen import sql
@@ -23,6 +24,7 @@ from queen.spark import register
 from queen.wire.messages import PopRequest
 from tests.engine.helpers import pop_one, push, values
 from tests.spark.conftest import KEY
+from tests.spark.copying import messages
 from tests.spark.filling import fill, make
 from tests.spark.oracle import assert_same, digests
 
@@ -325,3 +327,30 @@ def test_written_and_ignored_columns_are_those_of_the_source() -> None:
     from queen.arrow.columns import COLUMNS
 
     assert sorted((*WRITTEN, *LEFT_OUT)) == sorted(COLUMNS)
+
+
+def test_a_new_checkpoint_with_an_old_txn_app_id_is_rejected(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    """Its batches have the numbers of published ones, and would be skipped."""
+    make(dsn, "a")
+    register(spark)
+    files = tmp_path / "files"
+    files.mkdir()
+
+    def run(checkpoint: str) -> None:
+        rows = spark.readStream.schema("payload string").option("maxFilesPerTrigger", 1)
+        writer = rows.json(str(files)).writeStream.format("queen")
+        writer = writer.options(dsn=dsn, queue="a", txnAppId="ingest")
+        writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    for number in range(3):
+        (files / f"{number}.json").write_text(json.dumps({"payload": str(number)}))
+    run("first")
+    run("first")
+    assert messages(dsn, "a") == 3
+
+    with pytest.raises(StreamingQueryException, match="another checkpoint"):
+        run("second")
+    assert messages(dsn, "a") == 3

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from queen import errors
 from queen.arrow.database import connect
 from queen.arrow.planning import find_queue, horizon
-from queen.arrow.ranges import SegmentRange
+from queen.arrow.ranges import Position, SegmentRange
 from queen.arrow.reading import read_range
 from queen.spark.format.options import source_options
 from queen.spark.format.stream_reader import QueueStreamReader
@@ -29,7 +29,7 @@ def whole(dsn: str) -> SegmentRange:
     """The whole log, as a driver plans it here."""
     with connect(dsn) as connection:
         queue_id = find_queue(connection, "a")["id"]
-        return SegmentRange("a", queue_id, 0, horizon(connection))
+        return SegmentRange("a", queue_id, Position(), Position(horizon(connection)))
 
 
 def read(dsn: str, range_: SegmentRange) -> int:
@@ -67,7 +67,7 @@ def test_a_range_planned_by_one_replica_is_not_read_early_from_another() -> None
         filling.fill(primary, "a", 480)
         first = whole(primary)
         processes.wait(
-            lambda: whole(replica).end_xid >= first.end_xid, 60, lambda: "the replica is behind"
+            lambda: whole(replica).end.xid >= first.end.xid, 60, lambda: "the replica is behind"
         )
         assert read(replica, first) == 480
 
@@ -79,9 +79,9 @@ def test_a_range_planned_by_one_replica_is_not_read_early_from_another() -> None
         with pytest.raises(errors.DatabaseUnavailable, match="does not have all data"):
             read(replica, second)
         assert read(replica, first) == 480
-        plan_by_two(primary, replica, first.end_xid)
+        plan_by_two(primary, replica, first.end.xid)
         pair.standby.execute("select pg_wal_replay_resume()")
         processes.wait(
-            lambda: whole(replica).end_xid >= second.end_xid, 60, lambda: "the replica is behind"
+            lambda: whole(replica).end.xid >= second.end.xid, 60, lambda: "the replica is behind"
         )
         assert read(replica, second) == 960

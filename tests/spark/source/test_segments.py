@@ -14,7 +14,7 @@ from queen import errors
 from queen.arrow.columns import COLUMNS
 from queen.arrow.database import connect, conninfo
 from queen.arrow.planning import find_queue, horizon
-from queen.arrow.ranges import SegmentRange
+from queen.arrow.ranges import Position, SegmentRange
 from queen.arrow.reading import read_range
 from queen.codec.ids import place_of
 from queen.engine.engine import Engine
@@ -28,7 +28,7 @@ KEY = "0123456789abcdef" * 4
 def whole(dsn: str, queue: str = "orders") -> SegmentRange:
     with connect(dsn) as connection:
         row = find_queue(connection, queue)
-        return SegmentRange(queue, row["id"], 0, horizon(connection))
+        return SegmentRange(queue, row["id"], Position(), Position(horizon(connection)))
 
 
 def rows(
@@ -155,7 +155,7 @@ async def test_a_removal_during_the_read_is_reported(engine: Engine, dsn: str) -
     await push(engine, "orders", 1)
     await push(engine, "orders", 2)
     range_ = whole(dsn)
-    range_ = range_._replace(since_xid=range_.end_xid)
+    range_ = range_._replace(since_xid=range_.end.xid)
     assert len(await read(dsn, range_)) == 2
     connection = await asyncpg.connect(dsn)
     await connection.execute(

@@ -226,7 +226,7 @@ def test_a_stream_continues_at_its_position(
 def test_a_byte_limit_bounds_a_batch_too(spark: SparkSession, orders: str, tmp_path: Path) -> None:
     size_bytes = execute(orders, "select sum(octet_length(body)) from queen.segments")[0][0]
 
-    _, sizes = stream(spark, orders, tmp_path, maxBytesPerTrigger=str(size_bytes // 2))
+    _, sizes = stream(spark, orders, tmp_path, maxBytesPerTrigger=str(size_bytes * 6 // 10))
 
     assert len(sizes) == 2
     assert sum(sizes) == 100

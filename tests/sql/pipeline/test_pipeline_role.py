@@ -44,7 +44,7 @@ async def test_a_batch_is_staged_and_published_and_wakes_consumers(
         ((_, partition_id),) = await run(pipeline, partition_ids("orders", f"p{version}"))
         write = uuid4()
         await pipeline.execute(STAGE, write, partition_id, *encode([b"1"]))
-        (row,) = await run(pipeline, ("publish", "app", id_, version, [write], [1]))
+        (row,) = await run(pipeline, ("publish", "app", id_, version, [write], [1], None))
         assert (row["outcome"], row["messages"]) == ("published", 1)
         await run(pipeline, push(partition_id))
 
@@ -81,9 +81,9 @@ async def test_a_queue_is_archived_and_held(pipeline: "Connection") -> None:
 async def test_streams_plans_and_replays_are_stored(pipeline: "Connection") -> None:
     id_ = await queue_id(pipeline)
 
-    await run(pipeline, ("begin_stream", "app", id_, 3, 3))
-    await run(pipeline, ("plan_batch", id_, 3, 100, 10, None))
-    await run(pipeline, ("remember_plan", "app", id_, 3, 100))
+    await run(pipeline, ("begin_stream", "app", id_, 3, 3, "{}"))
+    await run(pipeline, ("plan_batch", id_, 3, 0, 0, 100, 10, None, False))
+    await run(pipeline, ("remember_plan", "app", id_, 3, 0, 0, False, 100, "{}"))
     await run(pipeline, ("plan_replay", "again", "orders", "copy", [], 1))
 
     assert (await run(pipeline, ("find_replay", "again")))[0]["source"] == "orders"

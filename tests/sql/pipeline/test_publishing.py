@@ -56,10 +56,11 @@ async def publish(
     *writes: tuple[UUID, int],
     app: str | None = "app",
     queue: str = "orders",
+    query: str | None = None,
 ) -> tuple[str, int | None]:
     ids, counts = [write for write, _ in writes], [count for _, count in writes]
     queue_id = (await run(connection, ("pipeline_queue", queue)))[0]["id"]
-    (row,) = await run(connection, ("publish", app, queue_id, version, ids, counts))
+    (row,) = await run(connection, ("publish", app, queue_id, version, ids, counts, query))
     return row["outcome"], row["messages"]
 
 
@@ -112,6 +113,31 @@ async def test_an_application_numbers_its_batches_per_queue(connect: Connect) ->
 
     assert answer == ("published", 1)
     assert await log(connection, other) == ["1"]
+
+
+async def test_a_batch_of_another_query_is_not_taken_for_a_repeated_one(connect: Connect) -> None:
+    """Its checkpoint is new, so its batches have the same numbers and other messages."""
+    connection = await connect()
+    (partition_id,) = await partitions(connection, "a")
+    await publish(connection, 0, (await stage(connection, (partition_id, [b"1"])), 1), query="one")
+
+    again, other = [
+        await publish(
+            connection, 0, (await stage(connection, (partition_id, [b"2"])), 1), query=query
+        )
+        for query in ("one", "two")
+    ]
+    await connection.execute(
+        "insert into queen.streams (app_id, queue_id, start_xid, since_xid, began_at)"
+        " select 'app', id, '3', '3', now() from queen.queues"
+    )
+    named = await publish(
+        connection, 0, (await stage(connection, (partition_id, [b"3"])), 1), query="two"
+    )
+
+    assert (again[0], other[0]) == ("replayed", "foreign")
+    assert named[0] == "replayed"  # The plans of its batches are stored, so they are the same.
+    assert await log(connection, partition_id) == ["1"]
 
 
 async def test_two_drivers_with_one_batch_publish_it_once(connect: Connect) -> None:

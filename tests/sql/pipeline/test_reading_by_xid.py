@@ -44,11 +44,31 @@ async def horizon(connection: "Connection") -> int:
     return (await run(connection, ("horizon",)))[0]["xid"]
 
 
-async def planned(connection: "Connection", start: int, end: int, *limits: int | None) -> int:
+Position = tuple[int, int, int]
+
+
+async def planned(
+    connection: "Connection",
+    start: int | Position,
+    end: int,
+    *limits: int | None,
+    is_whole: bool = False,
+) -> tuple[Position, bool] | None:
+    """The end of a batch, and whether it is inside a transaction."""
     queue = await queue_id(connection)
     messages, size_bytes = (*limits, None, None)[:2]
-    rows = await run(connection, ("plan_batch", queue, start, end, messages, size_bytes))
-    return rows[0]["xid"]
+    begin = (start, 0, 0) if isinstance(start, int) else start
+    asked = ("plan_batch", queue, *begin, end, messages, size_bytes, is_whole)
+    for row in await run(connection, asked):
+        return (row["xid"], row["partition_id"], row["end_offset"]), row["is_split"]
+    return None
+
+
+async def parts(connection: "Connection", end: int, tasks: int, least: int = 1) -> list[Position]:
+    """Where the parts of everything begin."""
+    queue = await queue_id(connection)
+    rows = await run(connection, ("split_batch", queue, 0, 0, 0, end, 0, 0, tasks, least))
+    return [(row["xid"], row["partition_id"], row["base_offset"]) for row in rows]
 
 
 async def blocked(connection: "Connection", pid: int) -> None:
@@ -97,13 +117,50 @@ async def test_a_batch_ends_before_the_transaction_that_exceeds_its_limit(
         xids.append(row["xid"])
     end = await horizon(connection)
 
-    assert await planned(connection, 0, end) == xids[4] + 1
-    assert await planned(connection, 0, end, 2) == xids[2]
-    assert await planned(connection, xids[2], end, 2) == xids[4]
-    assert await planned(connection, xids[4], end, 2) == xids[4] + 1
-    assert await planned(connection, 0, end, 0) == xids[1]  # At least one.
-    assert await planned(connection, 0, end, None, 3) == xids[2]  # Payloads have two bytes.
-    assert await planned(connection, end, end + 1, 2) == end  # No transaction is left.
+    ends = [((xid, partition_id, number), False) for number, xid in enumerate(xids, 1)]
+    assert await planned(connection, 0, end) == ends[4]
+    assert await planned(connection, 0, end, 2) == ends[1]
+    assert await planned(connection, ends[1][0], end, 2) == ends[3]
+    assert await planned(connection, ends[3][0], end, 2) == ends[4]
+    assert await planned(connection, 0, end, 0) == ends[0]  # At least one.
+    assert await planned(connection, 0, end, None, 5) == ends[1]  # Payloads have two bytes.
+    assert await planned(connection, ends[4][0], end, 2) is None  # No transaction is left.
+
+
+async def test_a_batch_ends_inside_a_transaction_only_if_that_exceeds_its_limit(
+    connect: Connect,
+) -> None:
+    connection = await connect()
+    ids = await partitions(connection, *"abcdef")
+    (small,) = await run(connection, push(ids[0]))
+    large = (await run(connection, push(*ids)))[0]["xid"]
+    (after,) = await run(connection, push(ids[1]))
+    end = await horizon(connection)
+    first = (small["xid"], ids[0], 1)
+    whole = (large, ids[5], 1)
+
+    assert await planned(connection, 0, end, 5) == (first, False)  # Then it begins a batch …
+    assert await planned(connection, first, end, 5) == ((large, ids[4], 1), True)
+    assert await planned(connection, (large, ids[4], 1), end, 5) == (
+        (after["xid"], ids[1], 2),
+        False,
+    )
+    assert await planned(connection, first, end, 6) == (whole, False)  # … or fits into one.
+    assert await planned(connection, first, end, 5, is_whole=True) == (whole, False)
+
+
+async def test_a_large_transaction_is_split_into_parts(connect: Connect) -> None:
+    connection = await connect()
+    ids = await partitions(connection, *"abcdefgh")
+    (small,) = await run(connection, push(ids[0]))
+    large = (await run(connection, push(*ids)))[0]["xid"]
+    end = await horizon(connection)
+
+    found = await parts(connection, end, 4)
+
+    assert found[0] == (small["xid"], 0, 0)
+    assert {xid for xid, _, _ in found[1:]} == {large}
+    assert len(found) == 4
 
 
 async def test_a_batch_does_not_pass_an_open_transaction(connect: Connect) -> None:
@@ -122,16 +179,11 @@ async def test_a_batch_does_not_pass_an_open_transaction(connect: Connect) -> No
 async def test_the_parts_of_a_batch_are_about_equal(connect: Connect) -> None:
     connection = await connect()
     (partition_id,) = await partitions(connection, "a")
-    for _ in range(12):
-        await run(connection, push(partition_id))
+    xids = [(await run(connection, push(partition_id)))[0]["xid"] for _ in range(12)]
     end = await horizon(connection)
-    queue = await queue_id(connection)
 
-    rows = await run(connection, ("split_batch", queue, 0, end, 4, 1))
-    few = await run(connection, ("split_batch", queue, 0, end, 4, 6))
-
-    assert [row["messages"] for row in rows] == [3, 3, 3, 3]
-    assert [row["messages"] for row in few] == [6, 6]
+    assert [xid for xid, _, _ in await parts(connection, end, 4)] == xids[::3]
+    assert [xid for xid, _, _ in await parts(connection, end, 4, 6)] == xids[::6]
 
 
 async def test_a_time_is_found_among_the_transactions(connect: Connect, clock: Clock) -> None:
@@ -153,9 +205,12 @@ async def test_a_time_is_found_among_the_transactions(connect: Connect, clock: C
     assert after[0]["xid"] > rows[-1]["xid"]
 
 
-async def missed(connection: "Connection", at: int, since: int) -> bool:
+async def missed(
+    connection: "Connection", at: int | Position, since: int, ids: list[int] | None = None
+) -> bool:
     queue = await queue_id(connection)
-    return (await run(connection, ("missed", queue, at, since)))[0]["is_missed"]
+    begin = (at, 0, 0) if isinstance(at, int) else at
+    return (await run(connection, ("missed", queue, *begin, since, ids)))[0]["is_missed"]
 
 
 async def purge(connection: "Connection", partition_id: int, end: int) -> None:
@@ -181,6 +236,8 @@ async def test_a_reader_detects_messages_that_were_removed_before_it_read_them(
     assert await missed(connection, 0, since)
     assert await missed(connection, xids[1], since)
     assert not await missed(connection, xids[2], since)  # It had read them.
+    assert await missed(connection, (xids[1], partition_id, 1), since)
+    assert not await missed(connection, (xids[1], partition_id, 2), since)
     assert not await missed(connection, 0, await horizon(connection))  # It began later.
 
 
@@ -200,3 +257,22 @@ async def test_a_loss_is_known_after_its_record_is_removed(connect: Connect) -> 
     assert await connection.fetchval("select count(*) from queen.removals") == 0
     assert await missed(connection, xids[1], since)
     assert not await missed(connection, xids[2], since)
+    assert await missed(connection, (xids[1], partition_id, 1), since)
+    assert not await missed(connection, (xids[1], partition_id, 2), since)
+
+
+async def test_a_reader_of_one_partition_misses_nothing_of_another(connect: Connect) -> None:
+    connection = await connect()
+    ours, other = await partitions(connection, "a", "b")
+    await run(connection, push(ours, other))
+    since = await horizon(connection)
+
+    await purge(connection, other, 1)
+
+    assert await missed(connection, 0, since)
+    assert await missed(connection, 0, since, [other])
+    assert not await missed(connection, 0, since, [ours])
+    # A partition that is gone may have had the name of one that is read.
+    await connection.execute("delete from queen.segments where partition_id = $1", other)
+    await connection.execute("delete from queen.partitions where id = $1", other)
+    assert await missed(connection, 0, since, [ours])

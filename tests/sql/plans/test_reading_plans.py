@@ -29,14 +29,17 @@ def calls(segments: int) -> Calls:
     """The calls of a reader that is four segments before the end."""
     here, end = segments + 7, segments + 11
     return {
-        "first_xid": lambda _: ("first_xid", 1),
-        "last_xid": lambda _: ("last_xid", 1),
-        "plan_batch": lambda _: ("plan_batch", 1, here, end, 2, None),
-        "plan_batch of all": lambda _: ("plan_batch", 1, here, end, None, None),
-        "plan_batch of nothing": lambda _: ("plan_batch", 1, end, end + 1, 2, None),
-        "split_batch": lambda _: ("split_batch", 1, here, end, 2, 1),
-        "trailing_plan": lambda _: ("trailing_plan", "app", 1, here),
-        "missed": lambda _: ("missed", 1, here, here),
+        "last_before": lambda _: ("last_before", 1, here),
+        "stream_start": lambda _: ("stream_start", 1, None, [1000001], [1], 10),
+        "plan_batch": lambda _: ("plan_batch", 1, here, 0, 0, end, 2, None, False),
+        "plan_batch of all": lambda _: ("plan_batch", 1, here, 0, 0, end, None, None, False),
+        "plan_batch of nothing": lambda _: ("plan_batch", 1, end, 0, 0, end + 1, 2, None, False),
+        "split_batch": lambda _: ("split_batch", 1, here, 0, 0, end, 0, 0, 2, 1),
+        "split_batch into many": lambda _: ("split_batch", 1, here, 0, 0, end, 0, 0, 9, 1),
+        "find_plan": lambda _: ("find_plan", "app", 1, here, 0, 0, False),
+        "missed": lambda _: ("missed", 1, here, 0, 0, here, None),
+        "missed of some": lambda _: ("missed", 1, here, 0, 0, here, [1000001]),
+        "witness": lambda _: ("witness", 1, here, 1000001, 1, 0),
         "xid_at": lambda _: ("xid_at", 1, datetime(2020, 1, 1, tzinfo=UTC)),
         "unarchived_since": lambda _: ("unarchived_since", "orders"),
     }

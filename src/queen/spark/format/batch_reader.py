@@ -2,6 +2,7 @@
 
 # pyright: basic
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -10,6 +11,7 @@ from pyspark.sql.types import StructType
 from queen import errors
 from queen.arrow.database import connect
 from queen.arrow.planning import find_queue, horizon, split_batch, xid_at
+from queen.arrow.ranges import Position
 from queen.spark.format.options import SourceOptions
 from queen.spark.format.reading import (
     MARGIN,
@@ -17,8 +19,10 @@ from queen.spark.format.reading import (
     bounded_range,
     check_offsets,
     check_payload,
+    parsed,
     read_part,
 )
+from queen.spark.format.tiers import Archived, LakePart, archived, read_file
 
 
 class QueueReader(DataSourceReader):
@@ -38,16 +42,31 @@ class QueueReader(DataSourceReader):
             queue_id = queue["id"]
             end = horizon(connection)
             whole = bounded_range(connection, options, queue)._replace(
-                end_xid=end, since_xid=end if options.fail_on_data_loss else 0
+                end=Position(end), since_xid=end if options.fail_on_data_loss else 0
             )
-            check_offsets(connection, options, whole)
+            lake = _archived(options, queue)
+            if lake is None:
+                check_offsets(connection, options, whole)
             if options.starting_at is not None:
                 start = xid_at(connection, queue_id, options.starting_at - MARGIN)
-                whole = whole._replace(start_xid=start)
+                whole = whole._replace(start=Position(start))
             if options.ending_at is not None:
                 end = min(end, xid_at(connection, queue_id, options.ending_at + MARGIN))
-                whole = whole._replace(end_xid=end)
-            return [Part(each) for each in split_batch(connection, whole, options.tasks)]
+                whole = whole._replace(end=Position(end))
+            if lake is not None:
+                whole = whole._replace(start=max(whole.start, lake.end))
+            log = [] if whole.start >= whole.end else split_batch(connection, whole, options.tasks)
+        files = [] if lake is None else lake.files
+        return [*(LakePart(file.path) for file in files), *(Part(each) for each in log)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, LakePart):
+            return parsed(self._options, self._schema, read_file(self._options, partition))
         return read_part(self._options, self._schema, partition)
+
+
+def _archived(options: SourceOptions, queue: dict[str, Any]) -> Archived | None:
+    if not options.has_lake:
+        return None
+    with connect(options.ledger_dsn) as primary:
+        return archived(primary, options, queue)

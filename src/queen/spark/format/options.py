@@ -24,7 +24,7 @@ class Option(NamedTuple):
 _SOURCE: Final = (
     *("readDsn", "columns", "schema", "partitions", "startingOffset", "endingOffset"),
     *("startingTimestamp", "endingTimestamp", "maxMessagesPerTrigger", "maxBytesPerTrigger"),
-    *("failOnDataLoss", "trailingBatch", "tasks"),
+    *("failOnDataLoss", "trailingBatch", "tasks", "tier", "archive"),
 )
 OPTIONS: Final = (
     *(Option(name, "both") for name in ("dsn", "queue")),
@@ -63,6 +63,9 @@ class SourceOptions(NamedTuple):
     """An empty batch follows the last message of a named stream, so that windows close."""
     ledger_dsn: str
     """DSN of the primary, which stores the progress."""
+    has_lake: bool
+    """Also read messages that only the lake has."""
+    archive: str | None
 
     def __repr__(self) -> str:
         return redacted(self)
@@ -106,6 +109,8 @@ def source_options(given: Mapping[str, str], environment: Mapping[str, str]) -> 
         tasks=read.number("tasks"),
         txn_app_id=read.text("txnAppId"),
         has_trailing_batch=_has_trailing_batch(read),
+        has_lake=_has_lake(read),
+        archive=read.text("archive"),
     )
 
 
@@ -188,6 +193,13 @@ def _has_trailing_batch(read: _Reader) -> bool:
     if has and read.text("txnAppId") is None:
         raise errors.InvalidOption("trailingBatch: set a txnAppId, to store the batches under")
     return has
+
+
+def _has_lake(read: _Reader) -> bool:
+    tier = read.text("tier") or "database"
+    if tier not in ("database", "all"):
+        raise errors.InvalidOption(f"tier: {tier} does not exist; write database or all")
+    return tier == "all"
 
 
 def _columns(read: _Reader) -> tuple[str, ...]:

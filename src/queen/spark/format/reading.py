@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from queen import errors
 from queen.arrow.database import Connection, call
-from queen.arrow.ranges import SegmentRange
+from queen.arrow.ranges import Position, SegmentRange
 from queen.arrow.reading import read_range
 from queen.spark.format.options import Offsets, SourceOptions
 from queen.spark.format.payloads import check_fields, parse_payloads
@@ -44,8 +44,8 @@ def bounded_range(
     return SegmentRange(
         queue=options.queue,
         queue_id=queue["id"],
-        start_xid=0,
-        end_xid=0,
+        start=Position(),
+        end=Position(),
         is_sealed=queue["has_data_keys"],
         partition_ids=(
             None if wanted is None else tuple(each for name in wanted for each in ids.get(name, ()))
@@ -91,7 +91,13 @@ def read_part(
 ) -> Iterator[pa.RecordBatch]:
     if not isinstance(partition, Part):
         return iter(())  # Without any parts, Spark still creates one task.
-    batches = read_range(options.dsn, partition.range, options.columns)
+    return parsed(options, schema, read_range(options.dsn, partition.range, options.columns))
+
+
+def parsed(
+    options: SourceOptions, schema: StructType, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Parse payloads if the option ``schema`` is set."""
     if options.payload_schema is None or "payload" not in options.columns:
         return batches
     wanted = to_arrow_schema(schema, timezone="UTC")

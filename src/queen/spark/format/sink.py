@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 from queen import errors
 from queen.arrow.database import Connection, call, connect
 from queen.arrow.planning import find_queue
+from queen.arrow.pool import CONNECTIONS
 from queen.arrow.staging import Staging, check_columns
 from queen.spark.format.options import SinkOptions
 
@@ -46,6 +47,7 @@ class Written(WriterCommitMessage):
     entries: int
     messages: int
     app_id: str | None
+    query_id: str | None
 
 
 class QueueWriter(DataSourceArrowWriter):
@@ -75,10 +77,8 @@ class QueueStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        context = TaskContext.get()
-        assert context is not None
-        app_id = self._options.txn_app_id or context.getLocalProperty("sql.streaming.queryId")
-        version = context.getLocalProperty("streaming.sql.batchId")
+        app_id = self._options.txn_app_id or _property("sql.streaming.queryId")
+        version = _property("streaming.sql.batchId")
         if app_id is None or version is None:
             raise errors.InvalidOption("not a task of a stream: its query is unknown")
         return _stage(self._options, iterator, app_id, int(version))
@@ -101,10 +101,12 @@ def _stage(
     context = TaskContext.get()
     assert context is not None
     write_id = uuid4()
-    with connect(options.dsn) as connection:
+    # Also set for batches that `foreachBatch` of a streaming query writes.
+    query_id = _property("sql.streaming.queryId")
+    with CONNECTIONS.borrow(options.dsn) as connection:
         queue = find_queue(connection, options.queue)
         staging = Staging(connection, queue, options.queue, write_id)
-        if not _is_published(connection, queue["id"], app_id, version):
+        if not _is_published(connection, queue["id"], app_id, version, query_id):
             try:
                 _add_all(staging, batches)
             except BaseException:
@@ -118,7 +120,15 @@ def _stage(
         entries=staging.entries,
         messages=staging.messages,
         app_id=app_id,
+        query_id=query_id,
     )
+
+
+def _property(name: str) -> str | None:
+    """Return a property of the streaming query to which this task belongs."""
+    context = TaskContext.get()
+    assert context is not None
+    return context.getLocalProperty(name)
 
 
 def _add_all(staging: Staging, batches: Iterator[pa.RecordBatch]) -> None:
@@ -137,12 +147,30 @@ def _add_all(staging: Staging, batches: Iterator[pa.RecordBatch]) -> None:
 
 
 def _is_published(
-    connection: Connection, queue_id: int, app_id: str | None, version: int | None
+    connection: Connection,
+    queue_id: int,
+    app_id: str | None,
+    version: int | None,
+    query_id: str | None,
 ) -> bool:
+    """Whether a batch was already published. Raises InvalidOption if another query did it."""
     if app_id is None or version is None:
         return False
-    published = call(connection, "published", app_id, queue_id)[0]["version"]
-    return published is not None and version <= published
+    (row,) = call(connection, "published", app_id, queue_id, query_id)
+    if row["version"] is None or version > row["version"]:
+        return False
+    if row["is_foreign"]:
+        raise _foreign(app_id, row["version"])
+    return True
+
+
+def _foreign(app_id: str | None, version: int | None) -> errors.InvalidOption:
+    done = "" if version is None else f" up to {version}"
+    return errors.InvalidOption(
+        f"txnAppId: another streaming query, or this one with another checkpoint, has published"
+        f" the batches{done} of {app_id}. Its batches have the same numbers and other messages, so"
+        " they would be skipped: use another txnAppId"
+    )
 
 
 def _publish(
@@ -158,8 +186,10 @@ def _publish(
         if queue["max_size"]:
             _wait_for_room(connection, options, queue, sum(each.messages for each in written))
         ids, entries = [each.write_id for each in written], [each.entries for each in written]
-        app_id = written[0].app_id
-        row = _published(connection, app_id, queue["id"], version, ids, entries)
+        app_id, query_id = written[0].app_id, written[0].query_id
+        row = _published(connection, app_id, queue["id"], version, ids, entries, query_id)
+        if row["outcome"] == "foreign":
+            raise _foreign(app_id, None)
         if row["outcome"] == "lost":
             raise errors.DatabaseUnavailable(
                 "PostgreSQL lost the staged rows, as it does in a crash. The batch was not"

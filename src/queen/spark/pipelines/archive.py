@@ -16,7 +16,7 @@ import msgspec
 
 from queen import errors
 from queen.arrow.planning import horizon, plan_batch, split_batch
-from queen.arrow.ranges import SegmentRange
+from queen.arrow.ranges import Position, SegmentRange
 from queen.arrow.reading import read_range
 from queen.lake import Batch, DataFile, Lake, open_lake
 from queen.lake.day_files import DayFiles
@@ -171,11 +171,14 @@ class _Archive:
         until = self._ledger.ask(horizon)
         if end_xid is not None:
             until = min(until, end_xid)
-        scope = (self._queue_id, archive["xid"], until, config.max_messages, config.max_bytes)
-        end = self._ledger.ask(lambda connection: plan_batch(connection, *scope))
-        if end <= archive["xid"]:
+        scope = (self._queue_id, Position(archive["xid"]), until)
+        limits = (config.max_messages, config.max_bytes)
+        end = self._ledger.ask(
+            lambda connection: plan_batch(connection, *scope, *limits, is_whole=True)
+        )
+        if end is None:
             return None
-        plan = self._ledger.plan(self._lake.name, end)
+        plan = self._ledger.plan(self._lake.name, end.position.horizon)
         if plan is None:
             raise errors.QueueNotFound(f"queue {config.queue} was deleted")
         return plan
@@ -191,10 +194,9 @@ class _Archive:
         return batch
 
     def _write(self, plan: Plan) -> list[DataFile]:
-        whole = SegmentRange(self._config.queue, self._queue_id, plan.start_xid, plan.end_xid)
-        ranges = self._ledger.ask(
-            lambda connection: split_batch(connection, whole, self._config.tasks)
-        )
+        bounds = Position(plan.start_xid), Position(plan.end_xid)
+        whole = SegmentRange(self._config.queue, self._queue_id, *bounds)
+        ranges = self._ledger.ask(split_batch, whole, self._config.tasks)
         names = [f"{plan.batch:010d}-{number:05d}" for number in range(len(ranges))]
         dsn, folder = self._config.dsn, self._lake.folder
 

@@ -290,7 +290,7 @@ def _check(config: Config, planned: int) -> None:
 def _published(config: Config) -> dict[str, Any]:
     with connect(config.dsn) as connection:
         queue_id = find_queue(connection, config.to_queue)["id"]
-        return call(connection, "published", _app_id(config), queue_id)[0]
+        return call(connection, "published", _app_id(config), queue_id, None)[0]
 
 
 def as_messages(messages: DataFrame, tasks: int) -> DataFrame:

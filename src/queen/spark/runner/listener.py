@@ -95,7 +95,7 @@ def figures_of(progress: StreamingQueryProgress) -> dict[str, Any]:
         "batch_id": progress.batchId,
         "batch_millis": progress.batchDuration,
         "rows_per_second": _known(progress.processedRowsPerSecond),
-        "position": min((offset["xid"] for offset in ours), default=None),
+        "position": min(map(_transaction, ours), default=None),
         "queue_ids": tuple(offset["queue"] for offset in ours),
     }
 
@@ -108,6 +108,12 @@ def dropped_in(progress: StreamingQueryProgress) -> int:
     as one.
     """
     return sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
+
+
+def _transaction(offset: dict[str, Any]) -> int:
+    """Return the first transaction of which a stream has not read everything."""
+    is_whole = offset.get("partition", 0) and not offset.get("is_split")
+    return offset["xid"] + 1 if is_whole else offset["xid"]
 
 
 def _offset(text: str | None) -> dict[str, int] | None:

@@ -19,11 +19,10 @@ from queen.cli.support.client import Limit, Output, Server, run, some
 from queen.cli.support.databases import Dsn, DsnFile, database, warn
 from queen.cli.support.environment import settings
 from queen.cli.support.output import Format, pairs_of, say, show, show_one
+from queen.cli.support.spark import needs_spark
 
 app = group("Run Spark pipelines: archive, rollup, window, replay, compact.")
 
-_OPTIONAL: Final = ("deltalake",)
-"""Packages that only some pipelines need, and that no extra of Queen installs."""
 _COLUMNS: Final = ["name", "kind", "state", "stale", "lagMessages", "lagSeconds", "rowsPerSecond",
                    "rowsTotal", "updatedAt", "error"]  # fmt: skip
 
@@ -193,20 +192,9 @@ def _launch(
 
 def _spark() -> Any:  # noqa: ANN401 - two modules
     """Import the modules that run pipelines, or explain how to install Spark."""
-    try:
+    with needs_spark():
         from queen.spark.runner import kinds, session
-    except ModuleNotFoundError as error:
-        _lacks(error)
     return kinds, session
-
-
-def _lacks(error: ModuleNotFoundError) -> NoReturn:
-    root = (error.name or "").partition(".")[0]
-    if root in ("", "queen"):
-        raise error
-    what = root if root in _OPTIONAL else "'queenmq[spark]'"
-    print(f"queen: this needs {root}: pip install {what}", file=sys.stderr)
-    raise typer.Exit(exit_codes.FAILED)
 
 
 @contextmanager
@@ -218,11 +206,10 @@ def _until_stopped(spark_errors: tuple[type[Exception], ...]) -> Generator[None]
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
-        yield
+        with needs_spark():
+            yield
     except KeyboardInterrupt as error:
         raise typer.Exit(exit_codes.INTERRUPTED) from error
-    except ModuleNotFoundError as error:
-        _lacks(error)
     except spark_errors as error:
         if "QUEEN_CLIENT_LOG" in os.environ:
             raise

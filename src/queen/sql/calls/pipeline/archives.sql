@@ -27,6 +27,10 @@ left join queen.queues q on q.id = a.queue_id and q.deleted_at is null
 left join queen.archive_batches b on b.archive = a.name and b.batch = a.batch
 order by a.name;
 
+-- name: archive_batch_end
+-- The transaction at which a batch ends, planned or archived.
+select b.end_xid::text::bigint as xid from queen.archive_batches b where b.archive = $1 and b.batch = $2 and b.token = $3;
+
 -- name: archive_batches
 -- The last batches of an archive, newest first.
 select

@@ -1,9 +1,10 @@
 -- Move staged segments to the log and record the batch: all of it, exactly once.
 --
 -- p_app_id: null for a write that is never repeated. p_queue_id: the target of all segments. p_writes: the task attempts that
--- count, in the order of the DataFrame. p_entries: how many segments each has staged.
--- Returns `published` and the number of messages, `replayed` if the batch was published before, or `lost` if staged segments
--- are missing and the batch was not published. Raises QN004 if a partition was removed, QN017 if a queue became encrypted.
+-- count, in the order of the DataFrame. p_entries: how many segments each has staged. p_query_id: the streaming query, or null.
+-- Returns `published` and the number of messages, `replayed` if the batch was published before, `foreign` if another query
+-- published one with this number, or `lost` if staged segments are missing and the batch was not published. Two queries are
+-- the same stream if the plans of its batches are stored. Raises QN004 if a partition was removed, QN017 if a queue became encrypted.
 -- Locks: the publication, partitions by id, then as queen.push.
 create or replace function queen.publish (
   p_app_id     text,
@@ -11,6 +12,7 @@ create or replace function queen.publish (
   p_version    bigint,
   p_writes     uuid[],
   p_entries    integer[],
+  p_query_id   text,
   out outcome  text,
   out messages bigint
 )
@@ -21,6 +23,7 @@ create or replace function queen.publish (
 as $$
 declare
   v_version  bigint;
+  v_query_id text;
   v_range    record;
   v_chunk    record;
   v_code     text;
@@ -29,13 +32,16 @@ begin
   select p_app_id, p_queue_id, -1, 0, queen.now()
   where p_app_id is not null
   on conflict (app_id, queue_id) do nothing;
-  select p.version into v_version
+  select p.version, p.query_id into v_version, v_query_id
   from queen.publications p
   where p.app_id = p_app_id and p.queue_id = p_queue_id
   for no key update;
   if p_version <= v_version then
     delete from queen.staged s where s.write_id = any (p_writes);
-    outcome := 'replayed';
+    outcome := case
+      when v_query_id <> p_query_id and not exists (select 1 from queen.streams s where s.app_id = p_app_id) then 'foreign'
+      else 'replayed'
+    end;
     return;
   end if;
   if exists (
@@ -101,7 +107,7 @@ begin
 
   delete from queen.staged s where s.write_id = any (p_writes);
   update queen.publications p
-  set version = p_version, messages = p.messages + publish.messages, published_at = queen.now()
+  set version = p_version, query_id = p_query_id, messages = p.messages + publish.messages, published_at = queen.now()
   where p.app_id = p_app_id and p.queue_id = p_queue_id;
 end
 $$;

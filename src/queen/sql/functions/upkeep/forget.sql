@@ -148,14 +148,29 @@ begin
     from (select r.id, r.removed_at from queen.removals r order by r.id limit p_limit) r
     where r.removed_at < v_cut
   );
-  insert into queen.forgotten_removals as f (queue_id, xid, by_xid)
-  select r.queue_id, max(r.xid::text::bigint)::text::xid8, max(r.by_xid::text::bigint)::text::xid8
-  from queen.removals r
-  where r.id = any (v_ids) and r.xid is not null
-  group by r.queue_id
+  insert into queen.forgotten_removals as f (queue_id, xid, partition_id, end_offset, by_xid)
+  select
+    r.queue_id, (r.last).xid, (r.last).partition_id, (r.last).end_offset, r.by_xid
+  from (
+    select
+      r.queue_id, max(r.by_xid::text::bigint)::text::xid8 as by_xid,
+      (array_agg(r order by r.xid desc, r.partition_id desc, r.end_offset desc))[1] as last
+    from queen.removals r
+    where r.id = any (v_ids) and r.xid is not null
+    group by r.queue_id
+  ) r
   order by r.queue_id
   on conflict (queue_id) do update
-  set xid = greatest(f.xid, excluded.xid), by_xid = greatest(f.by_xid, excluded.by_xid);
+  set
+    (xid, partition_id, end_offset) = (
+      select w.xid, w.partition_id, w.end_offset
+      from (
+        values (f.xid, f.partition_id, f.end_offset), (excluded.xid, excluded.partition_id, excluded.end_offset)
+      ) w (xid, partition_id, end_offset)
+      order by w.xid desc, w.partition_id desc, w.end_offset desc
+      limit 1
+    ),
+    by_xid = greatest(f.by_xid, excluded.by_xid);
   delete from queen.removals r where r.id = any (v_ids);
   return cardinality(v_ids);
 end
