@@ -146,10 +146,10 @@ CREATE FUNCTION queen.append(p_ids bigint[], p_partition_ids bigint[], p_counts 
 
 
 --
--- Name: archive_batch(text, bigint, bigint, bigint, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: archive_batch(text, bigint, bigint, bigint, bigint, bigint, bigint, text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint) RETURNS boolean
+CREATE FUNCTION queen.archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint, p_missed bigint DEFAULT 0, p_gaps text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -2476,6 +2476,8 @@ CREATE TABLE queen.archive_batches (
     bytes bigint,
     planned_at timestamp with time zone NOT NULL,
     archived_at timestamp with time zone,
+    missed_messages bigint DEFAULT 0 NOT NULL,
+    missed jsonb,
     CONSTRAINT batches_are_not_empty CHECK ((end_xid > start_xid)),
     CONSTRAINT batches_are_planned_or_archived CHECK ((((state = 'planned'::text) AND (archived_at IS NULL)) OR ((state = 'archived'::text) AND (num_nulls(archived_at, files, messages, bytes) = 0))))
 );
@@ -2493,6 +2495,8 @@ CREATE TABLE queen.archives (
     xid xid8 DEFAULT '0'::xid8 NOT NULL,
     batch bigint DEFAULT 0 NOT NULL,
     created_at timestamp with time zone NOT NULL,
+    since_xid xid8 DEFAULT '0'::xid8 NOT NULL,
+    missed_messages bigint DEFAULT 0 NOT NULL,
     CONSTRAINT format_is_known CHECK ((format = ANY (ARRAY['iceberg'::text, 'delta'::text, 'parquet'::text])))
 )
 WITH (fillfactor='50');
@@ -2858,7 +2862,8 @@ CREATE TABLE queen.holds (
     queue_id bigint NOT NULL,
     name text NOT NULL,
     xid xid8 NOT NULL,
-    held_at timestamp with time zone NOT NULL
+    held_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone
 );
 
 
@@ -3158,6 +3163,7 @@ CREATE TABLE queen.pipelines (
     ui_url text,
     started_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
+    held_back_by text,
     CONSTRAINT state_is_known CHECK ((state = ANY (ARRAY['running'::text, 'idle'::text, 'failed'::text, 'stopped'::text])))
 )
 WITH (fillfactor='50');
@@ -4152,6 +4158,13 @@ ALTER TABLE ONLY queen.workflows
 
 
 --
+-- Name: archives_of_queue; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX archives_of_queue ON queen.archives USING btree (queue_id);
+
+
+--
 -- Name: audit_action; Type: INDEX; Schema: queen; Owner: -
 --
 
@@ -4663,10 +4676,10 @@ REVOKE ALL ON FUNCTION queen.append(p_ids bigint[], p_partition_ids bigint[], p_
 
 
 --
--- Name: FUNCTION archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint, p_missed bigint, p_gaps text); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint, p_missed bigint, p_gaps text) FROM PUBLIC;
 
 
 --

@@ -197,6 +197,21 @@ async def test_a_hold_keeps_messages_that_were_not_read_by_transaction(
     assert await stored(engine) == []
 
 
+async def test_an_expired_hold_keeps_no_messages(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.queues.configure("orders", BY_AGE)
+    await push(engine, "orders", 1)
+    await fetch(engine, "select queen.hold('orders', 'archive', '0')")
+    await fetch(engine, "update queen.holds set expires_at = queen.now() + interval '200 seconds'")
+    await sweep(upkeep, clock, seconds=100)
+    assert await stored(engine) == [0]
+
+    await sweep(upkeep, clock, seconds=101)
+
+    assert await stored(engine) == []
+
+
 async def test_every_removal_is_recorded_and_its_record_is_removed_later(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:

@@ -20,6 +20,30 @@ where a.xact_start is not null and a.datname = current_database() and a.pid <> p
 order by a.xact_start
 limit 1;
 
+-- name: horizon_holder
+-- The oldest open transaction that may still store messages, in any database of this PostgreSQL server: pipelines, retention and
+-- the outbox wait for it. No row if there is none. The start is null if this role may not see it.
+select
+  h.xid::text::bigint as xid, t.kind, t.pid, t."database", t."user", t.name, t.started_at,
+  extract(epoch from clock_timestamp() - t.started_at)::double precision as age_seconds
+from (select s.snapshot, pg_snapshot_xmin(s.snapshot) as xid from (select pg_current_snapshot() as snapshot) s) h
+cross join lateral (
+  select
+    'session' as kind, a.pid, a.datname::text as "database", a.usename::text as "user", a.application_name as name,
+    a.xact_start as started_at
+  from pg_stat_activity a
+  where a.backend_xid = h.xid::xid and a.pid <> pg_backend_pid()
+  union all
+  select 'prepared transaction', null, p.database::text, p.owner::text, p.gid, p.prepared
+  from pg_prepared_xacts p
+  where p.transaction = h.xid::xid
+  union all
+  -- A standby knows the open transactions of its primary, but not their sessions.
+  select 'transaction of the primary', null, null, null, null, null
+  where pg_is_in_recovery() and h.xid < pg_snapshot_xmax(h.snapshot)
+) t
+limit 1;
+
 -- name: table_health
 -- Sizes and dead row versions of our tables; the generations of dedup count as one.
 select

@@ -19,7 +19,7 @@ on conflict (name) do update
 set
   run_id = excluded.run_id, kind = excluded.kind, queues = excluded.queues, target = excluded.target,
   state = excluded.state, position = null, lag_messages = null, lag_seconds = null, batch_id = null,
-  batch_millis = null, rows_per_second = null, rows_total = null, detail = null, error = null,
+  batch_millis = null, rows_per_second = null, rows_total = null, detail = null, error = null, held_back_by = null,
   ui_url = excluded.ui_url, started_at = excluded.started_at, updated_at = excluded.updated_at
 returning p.name;
 
@@ -29,7 +29,7 @@ update queen.pipelines p
 set
   state = $3, queues = $4::text[], position = $5::text::xid8, lag_messages = $6, lag_seconds = $7, batch_id = $8,
   batch_millis = $9, rows_per_second = $10, rows_total = $11, detail = $12::text::jsonb, error = $13,
-  updated_at = queen.now()
+  held_back_by = $14, updated_at = queen.now()
 where p.name = $1 and p.run_id = $2::text::uuid
 returning p.name;
 
@@ -59,13 +59,35 @@ cross join lateral (
 ) s
 where (q.name = any ($1::text[]) or q.id = any ($2::bigint[])) and q.deleted_at is null;
 
+-- name: is_held_back
+-- Whether queues, by name or id, have messages of transactions $3 to $4, or from $3 on, that wait for an older open one.
+select exists (
+  select 1
+  from (select pg_snapshot_xmin(pg_current_snapshot()) as xid) h
+  cross join queen.queues q
+  cross join lateral (
+    select s.xid
+    from queen.segments s
+    where s.queue_id = q.id
+      and s.xid >= greatest(h.xid, $3::text::xid8)
+      and s.xid < coalesce($4::text::xid8, '18446744073709551615'::xid8)
+      and s.body is not null
+    limit 1
+  ) s
+  where (q.name = any ($1::text[]) or q.id = any ($2::bigint[])) and q.deleted_at is null
+) as is_held_back;
+
+-- name: newest
+-- The number that the next transaction gets.
+select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as xid;
+
 -- name: list_pipelines
 -- Pipelines by name, after one; $4: patterns that match all of their queues. A stale pipeline has stopped reporting.
 select
   p.name, p.kind, p.queues, p.target, p.state,
   p.state in ('running', 'idle') and p.updated_at < queen.now() - make_interval(secs => $3) as stale,
   p.position::text::bigint as position, p.lag_messages, p.lag_seconds, p.batch_id, p.batch_millis,
-  p.rows_per_second, p.rows_total, p.detail, p.error, p.ui_url, p.started_at, p.updated_at
+  p.rows_per_second, p.rows_total, p.detail, p.error, p.ui_url, p.started_at, p.updated_at, p.held_back_by
 from queen.pipelines p
 where p.name > $1
   and ($4::text[] is null or (
@@ -86,7 +108,7 @@ select
   p.name, p.kind, p.queues, p.target, p.state,
   p.state in ('running', 'idle') and p.updated_at < queen.now() - make_interval(secs => $2) as stale,
   p.position::text::bigint as position, p.lag_messages, p.lag_seconds, p.batch_id, p.batch_millis,
-  p.rows_per_second, p.rows_total, p.detail, p.error, p.ui_url, p.started_at, p.updated_at
+  p.rows_per_second, p.rows_total, p.detail, p.error, p.ui_url, p.started_at, p.updated_at, p.held_back_by
 from queen.pipelines p
 where p.name = $1;
 

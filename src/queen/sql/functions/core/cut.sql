@@ -3,7 +3,8 @@
 -- Remove segments that end at or before p_end from the start of a partition, at most p_most. Record it in queen.removals.
 --
 -- The row of the newest segment stays without a body, because the next offset is read from it. Null p_end removes nothing.
--- The caller has locked the partition.
+-- A record never spans the position of an archive or the end of its planned batch, so each batch can count the messages that
+-- it has missed. The caller has locked the partition.
 create or replace function queen.cut (
   p_partition_id bigint,
   p_queue_id     bigint,
@@ -18,7 +19,19 @@ create or replace function queen.cut (
 as $$
 declare
   v_newest record;
+  v_edges  xid8[];
 begin
+  v_edges := array(
+    select a.xid from queen.archives a where a.queue_id = p_queue_id
+    union
+    select b.end_xid
+    from queen.archives a
+    cross join lateral (
+      select b.end_xid from queen.archive_batches b where b.archive = a.name and b.batch = a.batch + 1 offset 0
+    ) b
+    where a.queue_id = p_queue_id
+    order by 1
+  );
   select s.base_offset, s.base_offset + s.message_count as next_offset into v_newest
   from queen.segments s
   where s.partition_id = p_partition_id
@@ -62,7 +75,7 @@ begin
       (array_agg(r.xid order by r.base_offset desc))[1]
     from removed r
     where r.had_body
-    having count(*) > 0
+    group by width_bucket(r.xid, v_edges)
   )
   select coalesce(sum(r.message_count) filter (where r.had_body), 0), count(*) into messages, segments
   from removed r;

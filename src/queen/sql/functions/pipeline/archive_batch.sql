@@ -1,7 +1,8 @@
 -- The next batch of an archive. Plans it up to p_end if there is none. No transaction before p_end may be open.
 --
 -- Returns the current plan of any process. No row if the archive or its queue does not exist, or if no batch is
--- planned and p_end is not after the archived position. Restores the hold on the log if it was dropped.
+-- planned and p_end is not after the archived position. Restores the hold on the log if it was dropped. The hold of a first
+-- batch expires after an hour: if that batch never reaches the lake, retention continues.
 -- Locks: the archive, the task.
 create or replace function queen.plan_archive (p_name text, p_end xid8)
   returns table (batch bigint, token bigint, start_xid bigint, end_xid bigint)
@@ -11,6 +12,7 @@ create or replace function queen.plan_archive (p_name text, p_end xid8)
 as $$
 #variable_conflict use_column
 declare
+  c_first constant interval := '1 hour';
   v_archive queen.archives;
   v_queue   text;
 begin
@@ -27,11 +29,18 @@ begin
       v_archive.xid, p_end, queen.now()
     )
     on conflict (archive, batch) do nothing;
-    if found and not exists (
+  end if;
+  if exists (select 1 from queen.archive_batches b where b.archive = p_name and b.batch = v_archive.batch + 1)
+    and not exists (
       select 1 from queen.holds h
-      where h.queue_id = v_archive.queue_id and h.name = 'archive:' || p_name and h.xid <= v_archive.xid
-    ) then
-      perform queen.hold(v_queue, 'archive:' || p_name, v_archive.xid);
+      where h.queue_id = v_archive.queue_id and h.name = 'archive:' || p_name and h.xid <= v_archive.xid and h.expires_at is null
+    )
+  then
+    perform queen.hold(v_queue, 'archive:' || p_name, v_archive.xid);
+    if v_archive.batch = 0 then
+      update queen.holds h
+      set expires_at = queen.now() + c_first
+      where h.queue_id = v_archive.queue_id and h.name = 'archive:' || p_name;
     end if;
   end if;
   return query
@@ -43,6 +52,7 @@ $$;
 
 -- Record that the lake has a batch. The position of the archive and its hold move to the end of the batch.
 --
+-- p_missed: how many messages were removed before the batch could read them. p_gaps: some of the removed ranges, as JSON.
 -- Returns false if that was recorded before, or if the batch was planned again since. Keeps the last 1,000 batches.
 -- Locks: the archive, the task.
 create or replace function queen.archive_batch (
@@ -51,7 +61,9 @@ create or replace function queen.archive_batch (
   p_token    bigint,
   p_files    bigint,
   p_messages bigint,
-  p_bytes    bigint
+  p_bytes    bigint,
+  p_missed   bigint default 0,
+  p_gaps     text default null
 )
   returns boolean
   language plpgsql
@@ -71,13 +83,15 @@ begin
   update queen.archive_batches b
   set
     state = 'archived', archived_at = queen.now(),
-    files = p_files, messages = p_messages, bytes = p_bytes
+    files = p_files, messages = p_messages, bytes = p_bytes, missed_messages = p_missed, missed = p_gaps::jsonb
   where b.archive = p_name and b.batch = p_batch and b.token = p_token
   returning b.end_xid into v_end;
   if not found then
     return false;
   end if;
-  update queen.archives a set xid = v_end, batch = p_batch where a.name = p_name;
+  update queen.archives a
+  set xid = v_end, batch = p_batch, missed_messages = a.missed_messages + p_missed
+  where a.name = p_name;
   select q.name into v_queue from queen.queues q where q.id = v_archive.queue_id and q.deleted_at is null;
   if found then
     perform queen.hold(v_queue, 'archive:' || p_name, v_end);

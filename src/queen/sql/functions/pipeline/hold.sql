@@ -12,7 +12,7 @@ begin
   perform 1 from queen.duties d where d.name = 'retention' for no key update;
   insert into queen.holds as h (queue_id, name, xid, held_at)
   values (v_queue_id, p_name, p_xid, queen.now())
-  on conflict (queue_id, name) do update set xid = excluded.xid, held_at = excluded.held_at;
+  on conflict (queue_id, name) do update set xid = excluded.xid, held_at = excluded.held_at, expires_at = null;
 end
 $$;
 

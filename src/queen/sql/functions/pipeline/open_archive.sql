@@ -1,7 +1,8 @@
 -- The archive with this name. Creates it from the start of the queue's log if it does not exist.
 --
--- A new archive holds the log in the same transaction, so that messages are not removed before they are archived. An existing
--- one may belong to another queue or lake: the caller checks. Raises QN001. Locks: the archive, the task.
+-- An archive without a batch in the lake moves to the given format and location, so that a wrong location can be corrected. Its
+-- planned batch is dropped: a process that still writes to the former lake can't record that batch. An archive that has batches
+-- stays in its lake, and any archive may belong to another queue: the caller checks. Raises QN001. Locks: the archive.
 create or replace function queen.open_archive (p_name text, p_queue text, p_format text, p_location text)
   returns table (queue_id bigint, archive_queue_id bigint, format text, location text)
   language plpgsql
@@ -12,11 +13,16 @@ as $$
 declare
   v_queue_id bigint := (queen.queue_named(p_queue)).id;
 begin
-  insert into queen.archives (name, queue_id, format, location, created_at)
-  values (p_name, v_queue_id, p_format, p_location, queen.now())
+  insert into queen.archives (name, queue_id, format, location, created_at, since_xid)
+  values (p_name, v_queue_id, p_format, p_location, queen.now(), pg_current_xact_id())
   on conflict (name) do nothing;
-  if found then
-    perform queen.hold(p_queue, 'archive:' || p_name, '0');
+  if not found then
+    update queen.archives a
+    set format = p_format, location = p_location
+    where a.name = p_name and a.queue_id = v_queue_id and a.batch = 0 and (a.format, a.location) <> (p_format, p_location);
+    if found then
+      delete from queen.archive_batches b where b.archive = p_name;
+    end if;
   end if;
   return query
   select v_queue_id, a.queue_id, a.format, a.location from queen.archives a where a.name = p_name;

@@ -48,7 +48,9 @@ begin
   ) n
   where n.xid = s.xid;
   update queen.holds h set xid = (3 + width_bucket(h.xid, v_edges) * v_room)::text::xid8;
-  update queen.archives a set xid = (3 + width_bucket(a.xid, v_edges) * v_room)::text::xid8;
+  -- Removals lose their numbers below, so an archive can count only later ones.
+  update queen.archives a
+  set xid = (3 + width_bucket(a.xid, v_edges) * v_room)::text::xid8, since_xid = v_next::text::xid8;
   update queen.archive_batches b
   set
     start_xid = (3 + width_bucket(b.start_xid, v_edges) * v_room)::text::xid8,

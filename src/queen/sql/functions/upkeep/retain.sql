@@ -45,7 +45,11 @@ begin
   end if;
   v_now := queen.now();
   v_cut := v_now - make_interval(secs => v_seconds);
-  select h.xid into v_hold from queen.holds h where h.queue_id = p_queue_id order by h.xid limit 1;
+  select h.xid into v_hold
+  from queen.holds h
+  where h.queue_id = p_queue_id and (h.expires_at is null or h.expires_at > v_now)
+  order by h.xid
+  limit 1;
   select d.* into v_due from queen.due_partitions(p_queue_id, p_kind, v_cut, v_hold, p_limit, v_now) d;
   if cardinality(v_due.partition_ids) = 0 then
     return query select 0, 0::bigint, v_due.is_over, v_due.lag_seconds;
