@@ -23,6 +23,7 @@ Every error that Queen raises on purpose.
       - AmbiguousMessage
       - Duplicate
       - DutyLost            internal: another process took over a background task
+      - QueueHeld
       - SequenceReused
       - SequenceStale
       - SubscriptionConflict
@@ -67,6 +68,7 @@ Every error that Queen raises on purpose.
   x JobCancelled            client only
   x DataLost                pipelines only
   x LakeDiverged            pipelines only
+  x LakeUnavailable         pipelines only
 """
 
 from queen.errors.base import (
@@ -89,6 +91,7 @@ from queen.errors.conflicts import (
     DutyLost as DutyLost,
     LeaseLost as LeaseLost,
     NotRetryable as NotRetryable,
+    QueueHeld as QueueHeld,
     SequenceReused as SequenceReused,
     SequenceStale as SequenceStale,
     SubscriptionConflict as SubscriptionConflict,
@@ -101,6 +104,7 @@ from queen.errors.outcomes import (
     JobCancelled as JobCancelled,
     JobFailed as JobFailed,
     LakeDiverged as LakeDiverged,
+    LakeUnavailable as LakeUnavailable,
     PushError as PushError,
     UndecodablePayload as UndecodablePayload,
     Unstored as Unstored,

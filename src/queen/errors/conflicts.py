@@ -73,6 +73,17 @@ class DutyLost(Conflict):
     remedy = "You don't need to do anything. The other process continues the task."
 
 
+class QueueHeld(Conflict):
+    """A hold keeps messages that the purge would delete."""
+
+    code = "queue_held"
+    default_message = "A hold keeps messages that the purge would delete, so none was deleted."
+    remedy = (
+        "Wait until the archive has copied the messages. To delete them anyway, repeat the purge "
+        "with force: the archive will miss them."
+    )
+
+
 class SequenceReused(Conflict):
     """The producer used this sequence number for a request with other contents."""
 

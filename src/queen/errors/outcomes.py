@@ -98,6 +98,19 @@ class LakeDiverged(QueenError):
     )
 
 
+class LakeUnavailable(QueenError):
+    """The lake can't be opened, read or written. The text names the location and the cause."""
+
+    code = "lake_unavailable"
+    applied = False
+    default_message = "The lake can't be opened, read or written."
+    is_local = True
+    remedy = (
+        "Check the location, the permissions and the credentials, then run the pipeline again. "
+        "Until the first batch is in the lake, you can change the location."
+    )
+
+
 class Unstored(NamedTuple):
     """An item of a push that was not stored."""
 

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from queen import errors
@@ -37,9 +37,12 @@ class DeltaLake(Lake):
     def __init__(self, name: str, location: str, *, make: bool = False) -> None:
         super().__init__(name, Storage(location))
         if make:
-            DeltaTable.create(
-                self.storage.location, schema=_SCHEMA, partition_by=[_DAY], mode="ignore"
-            )
+            try:
+                DeltaTable.create(
+                    self.storage.location, schema=_SCHEMA, partition_by=[_DAY], mode="ignore"
+                )
+            except DeltaError as error:
+                raise OSError(str(error)) from error
         elif not DeltaTable.is_deltatable(self.storage.location):
             raise errors.NotFound(f"the Delta table {location} does not exist")
 

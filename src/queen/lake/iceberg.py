@@ -91,10 +91,13 @@ class IcebergLake(Lake):
                 time.sleep(wait_seconds)
         else:
             raise errors.DatabaseUnavailable("the catalog of the lake is unreachable")
-        if local(location).rstrip("/") != self.storage.location:
+        if not self._is_at(location):
             raise errors.InvalidOption(
                 f"the Iceberg table {NAMESPACE}.{self.name} already exists at {location}"
             )
+
+    def _is_at(self, location: str) -> bool:
+        return local(location).rstrip("/") == self.storage.location
 
     def close(self) -> None:
         self._catalog.close()
@@ -162,7 +165,11 @@ class IcebergLake(Lake):
 
     def _table(self, *, make: bool) -> Table:
         try:
-            return self._catalog.load_table(self._identifier)
+            table = self._catalog.load_table(self._identifier)
+            if not make or table.current_snapshot() or self._is_at(table.location()):
+                return table
+            # An archive that has moved before its first batch. The catalog has only an empty table.
+            self._catalog.drop_table(self._identifier)
         except NoSuchTableError as error:
             if not make:
                 raise errors.NotFound(f"table {NAMESPACE}.{self.name} does not exist") from error

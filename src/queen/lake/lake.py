@@ -48,6 +48,10 @@ class Batch(msgspec.Struct, frozen=True):
     files: int
     messages: int
     bytes: int
+    missed: int = 0
+    """Messages that were removed from the queue before this batch could read them."""
+    missed_total: int = 0
+    """The same for all batches up to this one."""
 
     @classmethod
     def of(cls, batch: int, token: int, files: Sequence[DataFile]) -> Self:

@@ -1,9 +1,12 @@
 """The ledger of archives. Its statements are repeatable and retried during outages."""
 
+import contextlib
 from typing import Any, NamedTuple
 
+import psycopg
+
 from queen import errors
-from queen.arrow.database import Database
+from queen.arrow.database import Database, call
 from queen.lake.lake import Batch
 
 
@@ -16,16 +19,38 @@ class Plan(NamedTuple):
     end_xid: int
 
 
+class Missed(NamedTuple):
+    """Messages that were removed before an archive could read them."""
+
+    messages: int
+    gaps: str | None
+    """Some of the removed ranges as JSON."""
+
+
 class Ledger(Database):
     """The plans and the progress of archives in PostgreSQL."""
 
-    def open(self, name: str, queue: str, format: str, location: str) -> int:
-        """Create an archive if it is missing. Returns the id of its queue."""
+    def check(self, name: str, queue: str, format: str, location: str) -> None:
+        """Raise InvalidOption or QueueNotFound if this archive can't use this lake."""
+        if not self.call("pipeline_queue", queue):
+            raise errors.QueueNotFound(f"queue {queue} does not exist")
         for other in self.call("archives"):
-            if other["name"] != name and _overlap(other["location"], location):
+            if other["name"] == name:
+                has_moved = (other["format"], other["location"]) != (format, location)
+                if other["batch"] and has_moved:
+                    raise _elsewhere(name, other["format"], other["location"])
+            elif _overlap(other["location"], location):
                 raise errors.InvalidOption(
                     f"{location} is inside the lake of archive {other['name']}, or contains it"
                 )
+
+    def open(self, name: str, queue: str, format: str, location: str) -> int:
+        """
+        Create an archive if it is missing. Returns the id of its queue.
+
+        An archive without a batch moves to this lake, so that a wrong location can be corrected.
+        """
+        self.check(name, queue, format, location)
         (row,) = self.call("open_archive", name, queue, format, location)
         if row["queue_id"] != row["archive_queue_id"]:
             raise errors.InvalidOption(
@@ -33,9 +58,7 @@ class Ledger(Database):
                 " archive of the current queue"
             )
         if (row["format"], row["location"]) != (format, location):
-            raise errors.InvalidOption(
-                f"archive {name} already exists as {row['format']} at {row['location']}"
-            )
+            raise _elsewhere(name, row["format"], row["location"])
         return row["queue_id"]
 
     def find(self, name: str) -> dict[str, Any]:
@@ -49,10 +72,32 @@ class Ledger(Database):
         rows = self.call("plan_archive", name, end_xid)
         return Plan(**rows[0]) if rows else None
 
-    def archive(self, name: str, batch: Batch) -> None:
+    def missed(self, name: str, start_xid: int, end_xid: int | None = None) -> Missed:
+        """Return the messages of these transactions that were removed unarchived."""
+        (row,) = self.call("missed_by_archive", name, start_xid, end_xid)
+        return Missed(**row)
+
+    def archive(self, name: str, batch: Batch, gaps: str | None = None) -> None:
         """Mark a batch as archived, because the lake has it."""
-        figures = (batch.files, batch.messages, batch.bytes)
-        self.call("archive_batch", name, batch.batch, batch.token, *figures)
+        figures = (batch.files, batch.messages, batch.bytes, batch.missed)
+        self.call("archive_batch", name, batch.batch, batch.token, *figures, gaps)
+
+    def hold(self, name: str) -> None:
+        """Keep messages for an archive that runs, but has nothing to archive yet."""
+        self.call("hold_archive", name)
+
+    def release_first(self, name: str) -> None:
+        """Drop the hold of an archive whose first batch failed. Otherwise, it expires."""
+        if self._connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                call(self._connection, "release_first_batch", name)
+
+
+def _elsewhere(name: str, format: str, location: str) -> errors.InvalidOption:
+    return errors.InvalidOption(
+        f"archive {name} has batches as {format} at {location}: use that location, or choose"
+        " another name for an archive at the new one"
+    )
 
 
 def _overlap(one: str, other: str) -> bool:

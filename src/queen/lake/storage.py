@@ -3,12 +3,17 @@
 # pyright: basic
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from pyarrow import fs
+
+from queen import errors
+
+_CREDENTIALS: Final = re.compile(r"(?<=://)[^/@\s]*@")
 
 
 class Entry(NamedTuple):
@@ -77,6 +82,17 @@ def read_file(path: str) -> Any:  # noqa: ANN401 - likewise
     """Open a file for random access."""
     system, inner = fs.FileSystem.from_uri(path)
     return system.open_input_file(inner)
+
+
+@contextlib.contextmanager
+def reaching(location: str, *others: type[Exception]) -> Iterator[None]:
+    """Turn errors of a file system or an object store into LakeUnavailable, in one sentence."""
+    try:
+        yield
+    except (OSError, *others) as error:
+        lines = str(error).split("\n")
+        text = _CREDENTIALS.sub("***@", f"{location} is unavailable: {lines[0]}")
+        raise errors.LakeUnavailable(text) from error
 
 
 def normal(location: str) -> str:

@@ -73,6 +73,27 @@ async def test_a_finished_job_has_no_lag(dsn: str, engine: Engine) -> None:
     assert (row.lag_messages, row.lag_seconds) == (0, 0)
 
 
+async def test_a_job_that_waits_for_a_transaction_is_not_idle(dsn: str, engine: Engine) -> None:
+    with connect(dsn) as open_, open_.transaction():
+        open_.execute("create table public.open ()")
+        pid = open_.info.backend_pid
+        with connect(dsn) as connection:
+            position = call(connection, "horizon")[0]["xid"]
+        await push(engine, "orders", 1)
+
+        with Report(dsn, name="a", kind="window", queues=["orders"]) as report:
+            report(position=position)
+            report.idle()
+            row = wait_for(dsn, "a", lambda row: row.held_back_by is not None)
+        (ended,) = reports(dsn, limit=10)
+
+    assert row.held_back_by is not None
+    assert row.held_back_by.startswith(f"pid {pid} of database ")
+    assert (row.state, row.lag_messages) == ("running", 1)
+    assert (ended.state, ended.held_back_by) == ("stopped", row.held_back_by)
+    assert report.held_back_by == row.held_back_by
+
+
 def test_a_failure_is_reported_without_passwords(dsn: str) -> None:
     def fail() -> None:
         with Report(dsn, name="a", kind="archive"):

@@ -61,4 +61,8 @@ class Progress:
             ("oldest {:,.0f} s", report.lag_seconds),
         )
         parts = [text.format(value) for text, value in metrics if value is not None]
-        return f"{report.name}: {', '.join([figures.state, *parts])}"
+        state = figures.state
+        if held := figures.held_back_by or report.held_back_by:
+            state = "waiting" if state == "idle" else state
+            parts.append(f"held back by {held}")
+        return f"{report.name}: {', '.join([state, *parts])}"

@@ -8,30 +8,35 @@ pipelines run concurrently, the next one repeats the planned batch unless the la
 """
 
 # pyright: basic
+import logging
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
 from queen import errors
+from queen.arrow.holders import Holders, Wait, newest
 from queen.arrow.planning import horizon, plan_batch, split_batch
 from queen.arrow.ranges import Position, SegmentRange
 from queen.arrow.reading import read_range
 from queen.lake import Batch, DataFile, Lake, open_lake
 from queen.lake.day_files import DayFiles
 from queen.lake.ledger import Ledger, Plan
-from queen.lake.storage import normal
+from queen.lake.storage import normal, reaching
 from queen.redacted import redacted
 from queen.spark.runner.tasks import run_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOG: Final = logging.getLogger("queen.spark")
+_SHORT_SECONDS: Final = 0.1
 _JOBS: Final = 3
 """Attempts per Spark job, because local mode does not retry tasks."""
 
-Step = Literal["planned", "written", "committed", "archived", "idle"]
+Step = Literal["planned", "written", "committed", "archived", "idle", "held_back"]
+"""``held_back``: newer messages wait until an older transaction has ended."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,6 +79,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """In this run."""
     files: int = 0
     bytes: int = 0
+    missed: int = 0
+    """Messages that were removed before they could be archived, in all runs."""
+    held_back_by: str | None = None
+    """The open transaction that newer messages wait for."""
 
 
 Report = Callable[[Progress], object]
@@ -83,21 +92,21 @@ def run(spark: "SparkSession", config: Config, *, report: Report | None = None) 
     """Archive existing messages, or poll for new ones forever. Returns the progress."""
     location = normal(config.location)
     name = config.name or config.queue
+    lake_of = (name, config.queue, config.format, location)
     with Ledger(config.dsn) as ledger:
-        # The hold must exist before a batch is planned and before the lake is created.
-        queue_id = ledger.open(name, config.queue, config.format, location)
+        ledger.check(*lake_of)
+        # Before the archive exists in the ledger: a wrong location leaves nothing behind.
         with open_lake(
             config.dsn, name=name, format=config.format, location=location, make=True
         ) as lake:
+            queue_id = ledger.open(*lake_of)
             archive = _Archive(spark, config, queue_id, ledger, lake, report or (lambda _: None))
-            end_xid = None if config.interval_seconds else ledger.ask(horizon)
-            while True:
-                if archive.advance(end_xid):
-                    continue
-                progress = archive.say("idle")
-                if not config.interval_seconds:
-                    return progress
-                time.sleep(config.interval_seconds)
+            try:
+                return archive.run()
+            except BaseException:
+                # Without a batch in the lake, retention must not wait for this archive.
+                ledger.release_first(name)
+                raise
 
 
 class _Archive:
@@ -118,8 +127,31 @@ class _Archive:
         self._ledger = ledger
         self._lake = lake
         self._report = report
-        self._position = self._batch = self._rows = self._files = self._bytes = 0
+        self._position = self._batch = self._rows = self._files = self._bytes = self._missed = 0
+        self._holders = Holders()
+        self._held_back_by: str | None = None
+        self._gaps: str | None = None
         self._began_at = time.monotonic()
+
+    def run(self) -> Progress:
+        """Archive batches until all messages that exist now are archived, or forever."""
+        interval_seconds = self._config.interval_seconds
+        end_xid = None if interval_seconds else self._ledger.ask(newest)
+        while True:
+            if self.advance(end_xid):
+                continue
+            wait = self._find_wait(end_xid)
+            if wait is not None and not wait.is_long and not interval_seconds:
+                time.sleep(_SHORT_SECONDS)
+                continue
+            if not self._batch:
+                # The lake works and there is nothing to archive yet: keep what is pushed next.
+                self._ledger.hold(self._lake.name)
+            self._held_back_by = wait.by if wait is not None and wait.is_long else None
+            progress = self.say("idle" if self._held_back_by is None else "held_back")
+            if not interval_seconds:
+                return progress
+            time.sleep(interval_seconds)
 
     def advance(self, end_xid: int | None) -> bool:
         """Archive the next batch. Returns False if there is none before ``end_xid``."""
@@ -127,6 +159,7 @@ class _Archive:
         plan = self._plan(end_xid)
         if plan is None:
             return False
+        self._held_back_by, self._gaps = None, None
         self.say("planned")
         try:
             batch = self._carry(plan)
@@ -134,7 +167,7 @@ class _Archive:
             if self._ledger.find(self._lake.name)["batch"] < plan.batch:
                 raise
             return True  # Another driver has committed this batch and the next one.
-        self._ledger.archive(self._lake.name, batch)
+        self._ledger.archive(self._lake.name, batch, self._gaps)
         self._position, self._batch = plan.end_xid, plan.batch
         self._rows += batch.messages
         self._files += batch.files
@@ -155,6 +188,8 @@ class _Archive:
             rows=self._rows,
             files=self._files,
             bytes=self._bytes,
+            missed=self._missed,
+            held_back_by=self._held_back_by,
         )
         self._report(progress)
         return progress
@@ -165,9 +200,16 @@ class _Archive:
         if archive["queue_id"] != self._queue_id:
             raise errors.QueueNotFound(f"queue {self._config.queue} was deleted")
         self._position, self._batch = archive["xid"], archive["batch"]
-        if archive["planned_batch"] is not None:
-            return Plan(*(archive[name] for name in ("planned_batch", *Plan._fields[1:])))
         config = self._config
+        lake = (config.format, self._lake.storage.location)
+        if (archive["format"], archive["location"]) != lake:
+            raise errors.InvalidOption(
+                f"archive {self._lake.name} was moved to {archive['location']} by another process"
+            )
+        self._check_missed(archive)
+        if archive["planned_batch"] is not None:
+            # Planned by a run that failed. Its hold may be gone.
+            return self._ledger.plan(self._lake.name, archive["end_xid"])
         until = self._ledger.ask(horizon)
         if end_xid is not None:
             until = min(until, end_xid)
@@ -183,13 +225,42 @@ class _Archive:
             raise errors.QueueNotFound(f"queue {config.queue} was deleted")
         return plan
 
+    def _check_missed(self, archive: Mapping[str, Any]) -> None:
+        """Warn about messages that were removed unarchived since the last time."""
+        pending = self._ledger.missed(self._lake.name, archive["xid"]).messages
+        missed = archive["missed_messages"] + pending
+        if missed > self._missed:
+            _LOG.warning(
+                "archive %s: %d messages of queue %s were removed before they were archived: see"
+                " queen pipeline archives ls",
+                *(self._lake.name, missed, self._config.queue),
+            )
+        self._missed = missed
+
+    def _find_wait(self, end_xid: int | None) -> Wait | None:
+        """Return the transaction that messages wait for, if any."""
+        ids = (self._queue_id,)
+        return self._ledger.ask(
+            lambda connection: self._holders.find(
+                connection, self._position, queue_ids=ids, end_xid=end_xid
+            )
+        )
+
     def _carry(self, plan: Plan) -> Batch:
         """Write a batch to the lake, unless it is there."""
         if there := self._lake.find(plan.batch, plan.token):
             return there
         files = self._write(plan)
         self.say("written")
-        batch = self._lake.commit(Batch.of(plan.batch, plan.token, files), files)
+        # After the tasks have read: later removals concern messages that the files have.
+        missed = self._ledger.missed(self._lake.name, plan.start_xid, plan.end_xid)
+        self._gaps = missed.gaps
+        total = self._ledger.find(self._lake.name)["missed_messages"] + missed.messages
+        batch = msgspec.structs.replace(
+            Batch.of(plan.batch, plan.token, files), missed=missed.messages, missed_total=total
+        )
+        with reaching(self._lake.storage.location):
+            batch = self._lake.commit(batch, files)
         self.say("committed")
         return batch
 
@@ -201,7 +272,7 @@ class _Archive:
         dsn, folder = self._config.dsn, self._lake.folder
 
         def write(number: int) -> list[DataFile]:
-            with DayFiles(folder, names[number]) as files:
+            with reaching(folder), DayFiles(folder, names[number]) as files:
                 for batch in read_range(dsn, ranges[number]):
                     files.write(batch)
             return files.closed

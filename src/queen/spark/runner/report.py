@@ -12,6 +12,7 @@ import psycopg
 
 from queen import errors
 from queen.arrow.database import Connection, call, connect
+from queen.arrow.holders import Holders
 from queen.wire.resources import Pipeline
 from queen.wire.resources.pipelines import STALE_SECONDS
 
@@ -42,6 +43,8 @@ class Figures(msgspec.Struct, kw_only=True):
     """In this run."""
     queue_ids: tuple[int, ...] = ()
     """Ids of the source queues, if their names are unknown."""
+    held_back_by: str | None = None
+    """The open transaction that newer messages wait for."""
     error: str | None = None
 
 
@@ -80,6 +83,9 @@ class Report:
         self.figures = Figures()
         self.lag_messages: int | None = None
         self.lag_seconds: float | None = None
+        self.held_back_by: str | None = None
+        """The open transaction that newer messages wait for, also in a run that has ended."""
+        self._holders = Holders()
         self.is_listening = False
         """Streaming queries of the session report to this object."""
         self.watch: Callable[[], None] | None = None
@@ -190,14 +196,24 @@ class Report:
                 *([*self.queues], [*figures.queue_ids], figures.position, _MOST_SEGMENTS),
             )  # fmt: skip
         self.lag_messages, self.lag_seconds = lag["messages"], lag["seconds"]
+        self.held_back_by = figures.held_back_by or self._find_holder(connection, figures)
+        if self.held_back_by is not None and figures.state == "idle":
+            figures.state = "running"  # It is not idle: it waits.
         rows = call(
             connection, "report_pipeline",
             *(self.name, self._run_id, figures.state, lag["queues"] or [*self.queues]),
             *(figures.position, lag["messages"], lag["seconds"], figures.batch_id),
             *(figures.batch_millis, figures.rows_per_second, figures.rows, detail),
             None if figures.error is None else without_secrets(figures.error)[:_MOST_TEXT],
+            self.held_back_by,
         )  # fmt: skip
         self._is_replaced = not rows
+
+    def _find_holder(self, connection: Connection, figures: Figures) -> str | None:
+        if figures.position is None or not (self.queues or figures.queue_ids):
+            return None
+        wait = self._holders.find(connection, figures.position, self.queues, figures.queue_ids)
+        return wait.by if wait is not None and wait.is_long else None
 
     def _hang_up(self) -> None:
         if self._connection is not None:

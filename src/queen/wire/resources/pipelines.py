@@ -48,6 +48,71 @@ class Pipeline(Wire, frozen=True, kw_only=True):
     """Time when the run started."""
     updated_at: datetime
     """Time of the last report."""
+    held_back_by: str | None = None
+    """The open transaction that newer messages wait for, such as `pid 4711 of database x since
+    00:41:10 UTC`; null if none. It may belong to another database of the same PostgreSQL server."""
+
+
+class Hold(Wire, frozen=True, kw_only=True):
+    """Messages of a queue that retention keeps for another system."""
+
+    queue: str
+    """Name of the queue."""
+    name: str
+    """Name of the hold; `archive:` and the name of an archive, if an archive created it."""
+    position: int
+    """Number of the first database transaction whose messages are kept."""
+    messages: int | None
+    """Number of messages that the hold keeps; null if there are too many to count."""
+    age_seconds: float
+    """Age in seconds of the oldest message that the hold keeps; 0 if it keeps none."""
+    held_at: datetime
+    """Time when the hold was created or last moved."""
+    expires_at: datetime | None
+    """Time when the hold ends by itself; null if it stays until it is moved or released."""
+
+
+class Holds(Wire, frozen=True, kw_only=True):
+    """A page of holds, by queue and name."""
+
+    holds: list[Hold]
+    """Holds of this page."""
+    next_cursor: str | None
+    """Cursor of the next page; null at the end of the list."""
+
+
+class Archive(Wire, frozen=True, kw_only=True):
+    """A queue whose messages are copied to a lake, and how far."""
+
+    name: str
+    """Name of the archive."""
+    queue: str
+    """Name of the queue."""
+    format: str
+    """Format of the lake: `iceberg`, `delta` or `parquet`."""
+    location: str
+    """Directory or URI of the lake, without credentials."""
+    position: int
+    """Number of the first database transaction whose messages are not archived yet."""
+    batch: int
+    """Number of the last batch in the lake; 0 before the first one."""
+    batch_messages: int | None
+    """Number of messages of the last batch; null before the first one."""
+    archived_at: datetime | None
+    """Time when the last batch was archived; null before the first one."""
+    missed_messages: int
+    """Number of messages that were removed from the queue before they were archived."""
+    created_at: datetime
+    """Time when the archive was created."""
+
+
+class Archives(Wire, frozen=True, kw_only=True):
+    """A page of archives, by name."""
+
+    archives: list[Archive]
+    """Archives of this page."""
+    next_cursor: str | None
+    """Cursor of the next page; null at the end of the list."""
 
 
 class Pipelines(Wire, frozen=True, kw_only=True):
