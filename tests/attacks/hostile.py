@@ -241,7 +241,12 @@ class Attacker:
             "partitionId": owned.partition_id,
             "workflow": owned.workflow,
             "step": "fan",
-            "name": {"traces": owned.trace, "pipelines": owned.pipeline}.get(area, owned.schedule),
+            "name": {
+                "traces": owned.trace,
+                "pipelines": owned.pipeline,
+                "archives": owned.pipeline,
+                "holds": f"archive:{owned.pipeline}",
+            }.get(area, owned.schedule),
             "id": id_.get(area, owned.operation),
             "leaseId": self._loot.lease_id,
             "delivery": self._loot.lease_id,

@@ -78,6 +78,8 @@ CASES: Final[Mapping[str, Case]] = {
     f"{API}/operations/{{id}}": Case(path={"id": "operation"}),
     f"{API}/pipelines": Case("pipelines"),
     f"{API}/pipelines/{{name}}": Case(path={"name": "pipeline"}),
+    f"{API}/holds": Case("holds"),
+    f"{API}/archives": Case("archives"),
     f"{API}/system/instances": _SERVER,
     f"{API}/system/config": _SERVER,
     f"{API}/system/migrations": _SERVER,

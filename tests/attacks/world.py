@@ -135,6 +135,7 @@ async def populate(store: Store, caller: Caller, tenant: str, *, number: int) ->
         named = {"transactionId": message["transactionId"], "partitionId": message["partitionId"]}
         await _ok(caller.post("/traces", {**named, **event}))
     await _run_pipeline(store, f"{tenant}-lake-{number}", queue)
+    await _archive(store, f"{tenant}-lake-{number}", queue)
     return Owned(
         queue=queue,
         jobs=jobs,
@@ -212,8 +213,14 @@ async def _run_pipeline(store: Store, name: str, queue: str) -> None:
     run_id = str(uuid4())
     place = (f"{name}.table", None)
     await store.database.fetch("begin_pipeline", name, run_id, "archive", [queue], *place)
-    known = ("running", [queue], None, 777, 1.5, 3, 10, 5.0, 100, None, None)
+    known = ("running", [queue], None, 777, 1.5, 3, 10, 5.0, 100, None, None, None)
     await store.database.fetch("report_pipeline", name, run_id, *known)
+
+
+async def _archive(store: Store, name: str, queue: str) -> None:
+    """Open an archive and hold its queue."""
+    await store.database.fetch("open_archive", name, queue, "iceberg", f"/lake/{name}")
+    await store.database.fetch("hold_archive", name)
 
 
 async def _ok(asked: Any) -> Json:  # noqa: ANN401 - an awaitable of a Reply

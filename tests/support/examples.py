@@ -29,18 +29,19 @@ _NOW: Final = datetime(2026, 11, 18, 9, 30, tzinfo=UTC)
 _RUN: Final = "5f0c8a3e-6f0e-4b1c-9a57-0d4b7a1f2c11"
 _NAME: Final = re.compile(r"^(?:# \w+ )?(\w+)", re.MULTILINE)
 _WAIT_SECONDS: Final = 10
+_HOLDS: Final = "GET /api/v1/holds"
 
 
 @asynccontextmanager
 async def conversation(dsn: str, directory: Path) -> AsyncGenerator["Conversation"]:
-    """Start a server with all features, at the time of the examples, and with a pipeline."""
+    """Start a server with all features, a pipeline and an archive, at the time of the examples."""
     async with await Clock.install(dsn) as clock:
         await clock.set(_NOW)
         # The list of keys is ordered by id, and this one is the first.
         token = await make_key(dsn, name="operator", id_="000000000001")
         await _report_pipeline(dsn)
         async with Server(dsn, {**_SETTINGS, "FILE_BUFFER_DIR": str(directory)}) as server:
-            yield Conversation(Caller(server, token), clock)
+            yield Conversation(Caller(server, token), clock, dsn)
 
 
 async def _report_pipeline(dsn: str) -> None:
@@ -50,8 +51,16 @@ async def _report_pipeline(dsn: str) -> None:
     await store.database.fetch("begin_pipeline", "orders-archive", _RUN, *begun)
     await store.database.fetch(
         "report_pipeline", "orders-archive", _RUN, "running", ["orders"], "7421", 12, 1.5, 3, 250,
-        4000.0, 10_000, '{"files": 2}', None,
+        4000.0, 10_000, '{"files": 2}', None, None,
     )  # fmt: skip
+    await store.close()
+
+
+async def _open_archive(dsn: str) -> None:
+    """Open an archive and hold its queue, which only a pipeline can do."""
+    store = await Store.open(dsn)
+    await store.database.fetch("open_archive", "orders", "orders", "iceberg", "s3://lake/orders")
+    await store.database.fetch("hold_archive", "orders")
     await store.close()
 
 
@@ -63,14 +72,17 @@ class Conversation:
     conversation gave the object another id, which is sent instead.
     """
 
-    def __init__(self, caller: Caller, clock: Clock) -> None:
+    def __init__(self, caller: Caller, clock: Clock, dsn: str) -> None:
         self._caller = caller
         self._clock = clock
+        self._dsn = dsn
         self._actual: dict[str, str] = {}
 
     async def send(self, example: Example) -> Reply:
         """Send the request of an example, one second after the previous request."""
         await self._clock.advance(seconds=1)
+        if example.operation == _HOLDS:
+            await _open_archive(self._dsn)
         reply = await self._send(example)
         is_read = example.operation.startswith("GET") and "/pop" not in example.operation
         if is_read and example.response is not msgspec.UNSET:

@@ -417,6 +417,14 @@ class SyncAdmin:
         """Iterate over Spark pipelines with their progress."""
     def pipeline(self, name: str) -> _resources.Pipeline:
         """Return a Spark pipeline with its progress."""
+    def holds(self) -> Iterator[_resources.Hold]:
+        """Iterate over holds, which keep messages from retention."""
+    def release_hold(self, queue: str, name: str) -> None:
+        """Release a hold, so that retention can delete its messages."""
+    def archives(self) -> Iterator[_resources.Archive]:
+        """Iterate over archives with the messages that each has missed."""
+    def drop_archive(self, name: str) -> None:
+        """Drop an archive and its hold. The lake keeps its data."""
     def analytics(self, **query: Any) -> _analytics.ScopeAnalytics:
         """Return counts, depths and latencies of all queues, or of a namespace or task."""
     def analytics_of_queues(self, **query: Any) -> _analytics.QueuesAnalytics:

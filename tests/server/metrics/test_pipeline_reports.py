@@ -32,7 +32,7 @@ async def report(store: Store, name: str, run_id: str, **figures: Any) -> bool: 
     known: dict[str, Any] = {
         "state": "running", "queues": ["orders"], "position": None, "messages": None,
         "seconds": None, "batch_id": None, "batch_millis": None, "rows_per_second": None,
-        "rows": None, "detail": None, "error": None, **figures,
+        "rows": None, "detail": None, "error": None, "held_back_by": None, **figures,
     }  # fmt: skip
     return bool(await store.database.fetch("report_pipeline", name, run_id, *known.values()))
 
@@ -42,6 +42,7 @@ async def test_a_pipeline_shows_its_reports(clock: Clock, store: Store, server: 
     await report(
         store, "a/b", run_id, position="7000000000", messages=12, seconds=1.5, batch_id=3,
         batch_millis=250, rows_per_second=4000.0, rows=1000, detail='{"files": 2}',
+        held_back_by="pid 7 of database x since 00:41:10 UTC",
     )  # fmt: skip
 
     shown = await server.get("/pipelines/a%2Fb")
@@ -65,6 +66,7 @@ async def test_a_pipeline_shows_its_reports(clock: Clock, store: Store, server: 
         "detail": {"files": 2},
         "error": None,
         "uiUrl": "http://spark:4040",
+        "heldBackBy": "pid 7 of database x since 00:41:10 UTC",
     }
 
 

@@ -312,6 +312,22 @@ class Admin(Analytics, Access, Schedules):
         """Return a Spark pipeline with its progress."""
         return await self._get(f"/pipelines/{name_of(name)}", wire.Pipeline)
 
+    def holds(self) -> AsyncIterator[wire.Hold]:
+        """Iterate over holds, which keep messages from retention."""
+        return self._pages("/holds", wire.Holds, "holds", {})
+
+    async def release_hold(self, queue: str, name: str) -> None:
+        """Release a hold, so that retention can delete its messages."""
+        await self._send("DELETE", f"/holds/{name_of(queue)}/{name_of(name)}", None, wire.Counted)
+
+    def archives(self) -> AsyncIterator[wire.Archive]:
+        """Iterate over archives with the messages that each has missed."""
+        return self._pages("/archives", wire.Archives, "archives", {})
+
+    async def drop_archive(self, name: str) -> None:
+        """Drop an archive and its hold. The lake keeps its data."""
+        await self._send("DELETE", f"/archives/{name_of(name)}", None, wire.Counted)
+
 
 def _queue(name: str) -> str:
     return f"/resources/queues/{name_of(name)}"

@@ -21,6 +21,7 @@ _NAMES: Final = {
     "operations/{id}": "Id of the operation, as returned by the request that started it.",
     "partition": "Name of the partition.",
     "partitionId": "Id of the partition, as returned by a push or a pop.",
+    "archives/{name}": "Name of the archive.",
     "pipelines/{name}": "Name of the pipeline.",
     "queue": "Name of the queue.",
     "ref": "Id of the message, or its `transactionId` if no other message has the same one.",
@@ -30,6 +31,7 @@ _NAMES: Final = {
     "by-name/{name}": "Name that consumers gave to events.",
     "transactionId": "The `transactionId` of the message, or its id.",
     "workflow": "Id of the workflow run.",
+    "{queue}/{name}": "Name of the hold, such as `archive:orders`.",
     "{queue}/{id}": "Id of the job: its `unique`, or the id that the server returned.",
 }
 """Names in paths, some with the segment before them."""

@@ -1,5 +1,6 @@
 """Long-running operations: list, show, cancel."""
 
+from datetime import datetime
 from typing import Any
 
 from queen import errors
@@ -85,3 +86,17 @@ async def begin(
         kind, queue=queue, arguments=arguments, total=total, by=call.caller.name
     )
     return Answer(OperationStarted(operation=operation_info(row)), status=202)
+
+
+async def check_holds(
+    call: Call, queue: str, partition: str | None, before: datetime | None
+) -> None:
+    """Raise QueueHeld if a hold keeps messages that a purge would delete."""
+    hold = await call.state.engine.store.pipelines.covering_hold(
+        queue, partition=partition, before=before
+    )
+    if hold is not None:
+        raise errors.QueueHeld(
+            f"hold {hold} keeps messages of queue {queue} that the purge would delete: wait until "
+            "they are archived, or repeat the purge with force"
+        )

@@ -1,4 +1,4 @@
-"""Spark pipelines: list, show."""
+"""Spark pipelines, their archives, and the holds that keep messages for them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,17 @@ from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.server.routes.views import of_row
 from queen.store.connection.database import Record
-from queen.wire.resources import PageQuery, Pipeline, Pipelines, Text
+from queen.wire.resources import (
+    Archive,
+    Archives,
+    Counted,
+    Hold,
+    Holds,
+    PageQuery,
+    Pipeline,
+    Pipelines,
+    Text,
+)
 
 ROUTES, route = new_routes()
 
@@ -47,6 +57,80 @@ async def show(call: Call) -> Answer:
     if row is None or not await visible_pipelines(call, {name: row["queues"]}):
         raise call.missing(missing)
     return Answer(_shown(row))
+
+
+@route("GET /api/v1/holds", "List holds", Permission.BROWSE, {200: Holds}, query=PageQuery)
+async def list_holds(call: Call) -> Answer:
+    """List the holds that keep messages from retention, with the messages that each keeps."""
+    query = call.query(PageQuery)
+    limit = limit_of(call, query.limit)
+    after = place_of(query.cursor, tuple[Text, Text], ("", ""))
+    rows = await call.state.engine.store.pipelines.holds(
+        after=after, limit=limit, patterns=call.caller.patterns
+    )
+    return Answer(
+        Holds(
+            holds=[of_row(Hold, row) for row in rows],
+            next_cursor=cursor_after(rows, limit, "queue", "name"),
+        )
+    )
+
+
+@route(
+    "DELETE /api/v1/holds/{queue}/{name}",
+    "Release a hold",
+    Permission.DESTROY,
+    {200: Counted},
+    problems=(errors.QueueNotFound, errors.NotFound),
+)
+async def release_hold(call: Call) -> Answer:
+    """Release a hold, so that retention can delete its messages. A running archive renews it."""
+    queue, name = call.parameters["queue"], call.parameters["name"]
+    await call.require_queues(Permission.DESTROY, {queue})
+    call.audit(queue=queue)
+    if not await call.state.engine.store.pipelines.release(queue, name):
+        raise errors.NotFound(f"queue {queue} has no hold {name}")
+    return Answer(Counted(count=1))
+
+
+@route("GET /api/v1/archives", "List archives", Permission.BROWSE, {200: Archives}, query=PageQuery)
+async def list_archives(call: Call) -> Answer:
+    """List archives by name, with the messages that each has missed."""
+    query = call.query(PageQuery)
+    limit = limit_of(call, query.limit)
+    (after,) = place_of(query.cursor, tuple[Text], ("",))
+    rows = await call.state.engine.store.pipelines.archives(
+        after=after, limit=limit, patterns=call.caller.patterns
+    )
+    return Answer(
+        Archives(
+            archives=[of_row(Archive, row) for row in rows],
+            next_cursor=cursor_after(rows, limit, "name"),
+        )
+    )
+
+
+@route(
+    "DELETE /api/v1/archives/{name}",
+    "Drop an archive",
+    Permission.DESTROY,
+    {200: Counted},
+    problems=(errors.NotFound,),
+)
+async def drop_archive(call: Call) -> Answer:
+    """Drop an archive and its hold. The lake keeps its data."""
+    name = call.parameters["name"]
+    store = call.state.engine.store.pipelines
+    missing = errors.NotFound(f"archive {name} does not exist")
+    queue = await store.queue_of_archive(name)
+    if queue is not None:
+        await call.require_queues(Permission.DESTROY, {queue})
+        call.audit(queue=queue)
+    elif call.caller.scopes is not None:
+        raise call.missing(missing)
+    if not await store.drop_archive(name):
+        raise call.missing(missing)
+    return Answer(Counted(count=1))
 
 
 async def visible_pipelines(call: Call, queues: Mapping[str, Sequence[str]]) -> set[str]:

@@ -4,6 +4,7 @@ import os
 
 import msgspec
 
+from queen.horizon import holder
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, new_routes
@@ -17,6 +18,7 @@ from queen.wire.resources import (
     Config,
     Duties,
     Duty,
+    Horizon,
     Instance,
     Instances,
     Maintenance,
@@ -93,10 +95,12 @@ async def show_tables(call: Call) -> Answer:
     oldest: OldestTransaction | None = None
     if row is not None:
         oldest = of_row(OldestTransaction, row, application=row["application_name"])
+    held = await diagnosis.horizon()
     return Answer(
         Tables(
             tables=[Table(**dict(each)) for each in await diagnosis.tables()],
             oldest_transaction=oldest,
+            horizon=None if held is None else of_row(Horizon, held, held_back_by=holder(held)),
         )
     )
 

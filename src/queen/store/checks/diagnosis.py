@@ -29,6 +29,11 @@ class Diagnosis:
         rows = await self._database.fetch("oldest_transaction")
         return rows[0] if rows else None
 
+    async def horizon(self) -> Record | None:
+        """The open transaction that readers of whole queues wait for, in any database."""
+        rows = await self._database.fetch("horizon_holder")
+        return rows[0] if rows else None
+
     async def table_options(self) -> dict[str, list[str]]:
         """Storage options of each of Queen's tables."""
         rows = await self._database.fetch("table_options")

@@ -279,7 +279,7 @@ class Paused(Wire, frozen=True, kw_only=True):
     """Whether deliveries are paused."""
 
 
-class PurgeRequest(Request, frozen=True, kw_only=True):
+class PurgeRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
     """Messages to delete: those that all groups have acknowledged, or all."""
 
     scope: Literal["completed", "all"]
@@ -291,3 +291,6 @@ class PurgeRequest(Request, frozen=True, kw_only=True):
     """Name of the partition to purge. Default: all partitions."""
     dry_run: bool = False
     """Whether to only count the messages. Default: false."""
+    force: bool = False
+    """Whether to delete messages that a hold keeps, for example for an archive that has not copied
+    them yet. Default: false."""

@@ -110,6 +110,25 @@ class OldestTransaction(Wire, frozen=True, kw_only=True):
     """Age of the transaction in seconds."""
 
 
+class Horizon(Wire, frozen=True, kw_only=True):
+    """The open transaction that pipelines, retention and the outbox wait for."""
+
+    held_back_by: str
+    """The transaction in words, such as `pid 4711 of database x since 00:41:10 UTC`."""
+    kind: str
+    """`session`, `prepared transaction` or `transaction of the primary`."""
+    pid: int | None
+    """Process id of the PostgreSQL session; null for a prepared transaction."""
+    database: str | None
+    """Database of the transaction, which may be another one of the same PostgreSQL server."""
+    user: str | None
+    """Database user of the transaction."""
+    started_at: datetime | None
+    """Time when the transaction began; null if the server's database role may not see it."""
+    age_seconds: float | None
+    """Age of the transaction in seconds; null if its start is unknown."""
+
+
 class Tables(Wire, frozen=True, kw_only=True):
     """Queen's tables, and the oldest open transaction of the database."""
 
@@ -117,6 +136,9 @@ class Tables(Wire, frozen=True, kw_only=True):
     """Tables by name."""
     oldest_transaction: OldestTransaction | None
     """Open transaction that began first; null if there is no other one."""
+    horizon: Horizon | None = None
+    """Oldest open transaction that may still store messages, in any database of the PostgreSQL
+    server; null if there is none."""
 
 
 class Duty(Wire, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from queen.server.http.answer import Answer
 from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import cursor_after, place_of
 from queen.server.operations.kinds import count_letters
-from queen.server.routes.operations import begin
+from queen.server.routes.operations import begin, check_holds
 from queen.server.routes.views import DETAIL, of_row
 from queen.store.connection.database import Record
 from queen.store.dead_letters import LetterFilter
@@ -116,7 +116,7 @@ async def workers(call: Call) -> Answer:
     {202: OperationStarted},
     tag="job_queues",
     body=CleanRequest,
-    problems=(errors.QueueNotFound,),
+    problems=(errors.QueueNotFound, errors.QueueHeld),
 )
 async def clean(call: Call) -> Answer:
     """Delete old completed or failed jobs with an operation."""
@@ -128,6 +128,7 @@ async def clean(call: Call) -> Answer:
     now: datetime = (await engine.store.database.fetch("now"))[0]["now"]
     before = now - timedelta(seconds=request.grace_seconds)
     if request.status == "completed":
+        await check_holds(call, request.queue, None, before)
         kind, total = "purge", None
         arguments = {
             "queue": request.queue,

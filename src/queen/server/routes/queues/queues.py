@@ -17,7 +17,7 @@ from queen.server.http.cursors import (
     limit_of,
     place_of,
 )
-from queen.server.routes.operations import begin
+from queen.server.routes.operations import begin, check_holds
 from queen.server.routes.views import DETAIL, LIST, figures, group_summary, lease_info, of_row
 from queen.store.connection.database import Record, is_enough
 from queen.wire.options import QueueOptions, RateLimit
@@ -264,7 +264,7 @@ async def _set_paused(call: Call, *, is_paused: bool) -> Answer:
     Permission.DESTROY,
     {200: Counted, 202: OperationStarted},
     body=PurgeRequest,
-    problems=(*_MISSING, errors.PartitionNotFound),
+    problems=(*_MISSING, errors.PartitionNotFound, errors.QueueHeld),
 )
 async def purge(call: Call) -> Answer:
     """Delete the messages of a queue with an operation, or count them with `dryRun`."""
@@ -286,6 +286,8 @@ async def purge(call: Call) -> Answer:
             most=_MOST_COUNTED,
         )
         return Answer(Counted(count=count, complete=is_complete))
+    if not request.force:
+        await check_holds(call, row["name"], partition, before)
     arguments = {
         "queue": row["name"],
         "partition": partition,
