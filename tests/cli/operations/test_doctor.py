@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import asyncpg
 import pytest
 
 from queen.cli.doctor import findings
@@ -25,7 +26,7 @@ def _by_check(ended: Ended) -> dict[str, dict[str, str]]:
 async def test_a_healthy_server_has_no_findings(shell: Shell) -> None:
     ended = await shell.run("doctor", "-o", "json")
 
-    assert (ended.code, ended.err) == (0, "9 ok\n")
+    assert (ended.code, ended.err) == (0, "10 ok\n")
     found = _by_check(ended)
     assert found["migrations"]["found"] == "the database is at this release"
     assert found["processes"]["found"].startswith("1 alive")
@@ -47,6 +48,35 @@ async def test_a_healthy_database_has_no_findings(
     assert "server" not in found
     same = await shell.run("doctor", "-o", "json", QUEEN_BASE_URL="", DATABASE_URL=dsn)
     assert set(_by_check(same)) == set(found)
+
+
+async def test_a_transaction_of_another_database_is_named(
+    dsn: str, postgres: Database, shell: Shell
+) -> None:
+    other = f"other_{uuid4().hex[:8]}"
+    connection = await asyncpg.connect(postgres.create_database(other))
+    await connection.execute("begin; create table t ()")
+
+    through_server = await shell.run("doctor", "-o", "json")
+    direct = await shell.run("doctor", "--dsn", dsn, "-o", "json", QUEEN_BASE_URL="")
+    await connection.close()
+
+    named = f"held back by pid {connection.get_server_pid()} of database {other} since "
+    for ended in (through_server, direct):
+        assert _by_check(ended)["transaction horizon"]["found"].startswith(named)
+    postgres.drop_database(other)
+
+
+def test_an_old_transaction_at_the_horizon_gets_advice() -> None:
+    old = {"pid": 7, "age_seconds": 700.0}
+    assert findings.horizon(old, "pid 7 of database x").status == WARNING
+    assert "pg_terminate_backend(7)" in (findings.horizon(old, "pid 7").advice or "")
+    assert findings.horizon({**old, "age_seconds": 4000.0}, "pid 7").status == CRITICAL
+    prepared = findings.horizon({"pid": None, "age_seconds": 700.0}, "prepared transaction x")
+    assert "roll it back" in (prepared.advice or "")
+    hidden = findings.horizon({"pid": 7, "age_seconds": None}, "pid 7 of database x")
+    assert (hidden.status, hidden.found) == (OK, "held back by pid 7 of database x")
+    assert findings.horizon(None, None).status == OK
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from queen.cli.doctor.findings import CRITICAL, OK, WARNING, Finding
 from queen.cli.support.client import Output, Server, client
 from queen.cli.support.databases import Dsn, DsnFile, database, database_of_environment
 from queen.cli.support.output import Format, say, show
+from queen.horizon import holder
 
 if TYPE_CHECKING:
     from queen import Queen
@@ -82,6 +83,7 @@ async def _of_database(dsn: str) -> list[Finding]:
         skew = state["now"].timestamp() - (asked + time.time()) / 2
         settings = await diagnosis.settings(list(findings.SETTINGS))
         oldest = await diagnosis.oldest_transaction()
+        held = await diagnosis.horizon()
         return [
             findings.version(state["version"], state["version_text"]),
             *findings.settings(
@@ -97,6 +99,7 @@ async def _of_database(dsn: str) -> list[Finding]:
             *findings.indexes([dict(row) for row in await diagnosis.indexes()]),
             *findings.table_options(await diagnosis.table_options()),
             findings.transaction(None if oldest is None else dict(oldest)),
+            findings.horizon(held and dict(held), held and holder(held)),
             findings.snapshots([dict(row) for row in await diagnosis.snapshots()]),
             findings.clock("database", skew),
             await _migrations(dsn),
@@ -143,6 +146,7 @@ async def _asked(queen: "Queen") -> list[Finding]:
     processes = [each async for each in queen.admin.instances() if each.alive]
     known = await queen.admin.tables()
     oldest = known.oldest_transaction
+    held = known.horizon
     modes = [
         mode
         for mode, of_pops in (("pushes", False), ("pops", True))
@@ -156,6 +160,7 @@ async def _asked(queen: "Queen") -> list[Finding]:
         *findings.tables(tables := [asdict(each) for each in known.tables]),
         *findings.audit_log(tables),
         findings.transaction(None if oldest is None else asdict(oldest)),
+        findings.horizon(held and asdict(held), held and held.held_back_by),
         await asyncio.to_thread(_clock, queen.config),
         findings.migrations((await queen.admin.migrations()).pending),
     ]

@@ -249,6 +249,24 @@ def transaction(row: Mapping[str, Any] | None) -> Finding:
     return _graded("oldest transaction", text, advice, age, 600, 3600)
 
 
+def horizon(row: Mapping[str, Any] | None, held_back_by: str | None) -> Finding:
+    """Check for an open transaction, in any database, that pipelines and retention wait for."""
+    check = "transaction horizon"
+    if row is None or held_back_by is None:
+        return Finding(OK, check, "no transaction holds it back")
+    pid = row["pid"]
+    advice = "pipelines, retention and the outbox wait for it: "
+    if pid is not None:
+        advice += f"select pg_terminate_backend({pid})"
+    else:
+        advice += "commit it or roll it back"
+    age: float | None = row["age_seconds"]
+    text = f"held back by {held_back_by}"
+    if age is None:
+        return Finding(OK, check, text)
+    return _graded(check, text, advice, age, 600, 3600)
+
+
 def snapshots(rows: Sequence[Mapping[str, Any]]) -> Finding:
     """Check the age of the oldest snapshot: vacuum keeps every row that it may read."""
     if not rows:

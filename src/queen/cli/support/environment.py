@@ -16,8 +16,8 @@ def settings() -> Settings:
     return Settings.from_environ(os.environ)
 
 
-def with_store(use: "Callable[[Store], Awaitable[T]]") -> T:
-    """Open the database of this environment for one command."""
+def with_store(use: "Callable[[Store], Awaitable[T]]", dsn: str | None = None) -> T:
+    """Open a database for one command: this one, or the database of this environment."""
     import asyncio
 
     from queen.store.connection.options import Connecting
@@ -27,7 +27,7 @@ def with_store(use: "Callable[[Store], Awaitable[T]]") -> T:
 
     async def run() -> T:
         connecting = Connecting(connections=1, is_pooled=here.db_pgbouncer)
-        store = await Store.open(here.dsn, connecting=connecting)
+        store = await Store.open(dsn or here.dsn, connecting=connecting)
         try:
             return await use(store)
         finally:

@@ -14,6 +14,7 @@ import typer
 
 from queen import errors
 from queen.cli.command_table import group
+from queen.cli.commands.data.holds import archives_app, holds_app
 from queen.cli.support import exit_codes
 from queen.cli.support.client import Limit, Output, Server, run, some
 from queen.cli.support.databases import Dsn, DsnFile, database, warn
@@ -22,9 +23,11 @@ from queen.cli.support.output import Format, pairs_of, say, show, show_one
 from queen.cli.support.spark import needs_spark
 
 app = group("Run Spark pipelines: archive, rollup, window, replay, compact.")
+app.add_typer(holds_app, name="holds")
+app.add_typer(archives_app, name="archives")
 
 _COLUMNS: Final = ["name", "kind", "state", "stale", "lagMessages", "lagSeconds", "rowsPerSecond",
-                   "rowsTotal", "updatedAt", "error"]  # fmt: skip
+                   "rowsTotal", "updatedAt", "heldBackBy", "error"]  # fmt: skip
 
 File = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Options as YAML.")]
 Set = Annotated[
@@ -186,6 +189,11 @@ def _launch(
             report.idle()
             time.sleep(pause)
             done = session.run(job, spark, config, report)
+    if report.held_back_by is not None:
+        say(
+            f"warning: messages after this position wait for {report.held_back_by}. End that"
+            " transaction, then run the pipeline again."
+        )
     if done is not None:
         show_one(done, output)
 

@@ -107,6 +107,9 @@ def queue_purge(
         str | None, typer.Option("-p", "--partition", help="Only this partition.")
     ] = None,
     older_than: Annotated[str | None, typer.Option(help="Only older messages: 2h.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also messages that a hold keeps, such as an archive's.")
+    ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     server: Server = None,
@@ -119,6 +122,7 @@ def queue_purge(
     request: dict[str, Any] = {
         "scope": "all" if everything else "completed",
         "partition": partition,
+        "force": force,
     }
     if older_than is not None:
         from queen.client.durations import seconds_of
