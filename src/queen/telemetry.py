@@ -218,6 +218,24 @@ TABLE_BYTES: Final = _gauge(
 OLDEST_TRANSACTION: Final = _gauge(
     "oldest_transaction_age_seconds", "Age of the oldest open transaction.", merge="max"
 )
+HORIZON: Final = _gauge(
+    "horizon_age_seconds",
+    "Age of the oldest open transaction, in any database of the PostgreSQL server, that pipelines, "
+    "retention and the outbox wait for.",
+    merge="max",
+)
+HOLD_AGE: Final = _gauge(
+    "hold_age_seconds",
+    "Age of the oldest message that a hold keeps from retention; 0 if it keeps none.",
+    *_JOB,
+    merge="max",
+)
+HOLD_MESSAGES: Final = _gauge(
+    "hold_messages",
+    "Messages that a hold keeps from retention; absent if there are too many to count.",
+    *_JOB,
+    merge="max",
+)
 PIPELINE_LAG_MESSAGES: Final = _gauge(
     "pipeline_lag_messages",
     "Messages that a Spark pipeline has not processed; absent if unknown.",

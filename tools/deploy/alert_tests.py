@@ -156,6 +156,22 @@ CASES: Final = (
         {_of(t.TABLE_DEAD, 'table="queen.deliveries"'): "2000000x60"},
         {"table": "queen.deliveries"},
     ),
+    Case("20 minutes", "QueenHorizonHeld", 6, {_of(t.HORIZON): "1200x60"}, {}),
+    Case("a minute", "QueenHorizonHeld", 6, {_of(t.HORIZON): "60x60"}, None),
+    Case(
+        "three days",
+        "QueenHoldOld",
+        16,
+        {_of(t.HOLD_AGE, 'queue="orders", name="archive:orders"'): "259200x60"},
+        {"queue": "orders", "name": "archive:orders"},
+    ),
+    Case(
+        "a day",
+        "QueenHoldOld",
+        16,
+        {_of(t.HOLD_AGE, 'queue="orders", name="archive:orders"'): "86400x60"},
+        None,
+    ),
     Case(
         "half a million",
         "QueenDeadTuples",

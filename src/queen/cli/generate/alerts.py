@@ -89,6 +89,18 @@ RULES: Final = (
         "A transaction has been open for 10 minutes and blocks vacuum.",
     ),
     Rule(
+        "QueenHorizonHeld",
+        f"max({t.HORIZON.name}) > 600",
+        "5m",
+        "Pipelines and retention have waited for an open transaction for 10 minutes.",
+    ),
+    Rule(
+        "QueenHoldOld",
+        f"max by (queue, name) ({t.HOLD_AGE.name}) > 172800",
+        "15m",
+        "The hold {{ $labels.name }} keeps messages of {{ $labels.queue }} for 2 days.",
+    ),
+    Rule(
         "QueenDeadTuples",
         f"max by (table) ({t.TABLE_DEAD.name}) > 1e6",
         "30m",

@@ -18,6 +18,7 @@ _MOST_PARTITIONS: Final = 1_000
 _TABLES_SECONDS: Final = 60.0
 """The interval for table sizes, which change slowly, and for the status of pipelines."""
 _MOST_PIPELINES: Final = 100
+_MOST_HOLDS: Final = 100
 
 
 class Sampler:
@@ -30,6 +31,7 @@ class Sampler:
 
     def __init__(self, store: Store, process: int, settings: Settings) -> None:
         self._database = store.database
+        self._pipelines = store.pipelines
         self._holder = process
         self._most_queues = min(_MOST_QUEUES, settings.metrics_max_queues)
         self._office_seconds = settings.sample_seconds * 3
@@ -38,6 +40,8 @@ class Sampler:
         """The last values by queue."""
         self._tables = Snapshot()
         self._tables_at = -math.inf
+        self._horizon = (0, 0.0)
+        """The transaction at the horizon and when it was first seen, if its start is hidden."""
 
     async def step(self) -> Snapshot:
         """The values to show. Empty if another process shows them."""
@@ -88,6 +92,11 @@ class Sampler:
             snapshot.add(telemetry.TABLE_BYTES, row["bytes"], row["table"])
         (row,) = await self._database.fetch("oldest_transaction_age")
         snapshot.add(telemetry.OLDEST_TRANSACTION, row["seconds"])
+        snapshot.add(telemetry.HORIZON, await self._horizon_age())
+        for row in await self._pipelines.holds(after=("", ""), limit=_MOST_HOLDS):
+            snapshot.add(telemetry.HOLD_AGE, row["age_seconds"], row["queue"], row["name"])
+            if row["messages"] is not None:
+                snapshot.add(telemetry.HOLD_MESSAGES, row["messages"], row["queue"], row["name"])
         for row in await self._database.fetch("pipeline_lags", _MOST_PIPELINES):
             snapshot.add(telemetry.PIPELINE_UPDATED, row["updated_at"].timestamp(), row["name"])
             for metric, value in (
@@ -97,6 +106,16 @@ class Sampler:
                 if value is not None:
                     snapshot.add(metric, value, row["name"])
         return snapshot
+
+    async def _horizon_age(self) -> float:
+        """The age of the transaction at the horizon; at least the time since it was first seen."""
+        rows = await self._database.fetch("horizon_holder")
+        if not rows:
+            return 0.0
+        row = rows[0]
+        if row["xid"] != self._horizon[0]:
+            self._horizon = (row["xid"], time.monotonic())
+        return row["age_seconds"] or time.monotonic() - self._horizon[1]
 
 
 def values_of(row: Record) -> list[Value]:
