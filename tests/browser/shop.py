@@ -88,11 +88,13 @@ async def _pipelines(dsn: str) -> None:
             """
             insert into queen.pipelines (run_id, name, kind, queues, target, state, position,
               lag_messages, lag_seconds, batch_id, batch_millis, rows_per_second, rows_total,
-              error, ui_url, started_at, updated_at)
+              error, ui_url, started_at, updated_at, held_back_by)
             values ($8, $1, $2, array['demo.orders'], '/lake/orders', $3, '812345', $4, $5, 41, 820,
-              1250.5, 93000, $6, $7, queen.now() - interval '2 hours', queen.now())
+              1250.5, 93000, $6, $7, queen.now() - interval '2 hours', queen.now(),
+              case when $1 = 'archive-orders' then 'pid 4711 of database x since 00:41:10 UTC' end)
             """,
             [(*each, uuid4()) for each in _PIPELINES],
         )
+        await connection.execute("select queen.hold('demo.orders', 'archive:orders', '812345')")
     finally:
         await connection.close()

@@ -5,5 +5,11 @@ export const texts = {
   silent: (state: string) => `${state}, no recent report`,
   empty: "No pipelines yet",
   batch: (id: string, took: string) => `${id}, took ${took}`,
+  heldBackBy: (holder: string) => `Newer messages wait for ${holder}. End that transaction.`,
   rows: (perSecond: string, all: string) => `${perSecond}/s, ${all} in this run`,
+} as const;
+
+export const holdTexts = {
+  about: "Retention keeps the messages of a hold until a pipeline moves the hold, or until you release it.",
+  many: "too many",
 } as const;

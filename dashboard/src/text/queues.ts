@@ -45,6 +45,7 @@ export const purgeTexts = {
   byAllGroups: "Completed by all groups",
   olderThan: "Only messages older than (hours)",
   count: "Messages to delete",
+  force: "Also messages that a hold keeps, such as those that are not archived yet",
 } as const;
 
 export const configurationTexts = {

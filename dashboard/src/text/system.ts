@@ -7,6 +7,7 @@ export const texts = {
   backgroundTasks: "Background tasks",
   deadRows: "Many dead rows. Check whether an old transaction blocks autovacuum.",
   noTransaction: "No open transactions.",
+  horizon: (holder: string) => `Pipelines, retention and the outbox wait for ${holder}.`,
   unknown: "Unknown.",
   noSetting: "No matching settings",
   noSettingHelp: "No setting name contains this text.",

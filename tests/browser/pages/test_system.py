@@ -87,6 +87,9 @@ async def test_pipelines_show_their_progress(page: Page, demo: Server) -> None:
     await expect(archive.get_by_role("link", name="Spark UI")).to_have_attribute(
         "href", "http://spark.example:4040"
     )
+    await expect(archive).to_contain_text("wait for pid 4711 of database x since 00:41:10 UTC")
+    hold = page.get_by_role("table", name="Holds").locator("[data-row]")
+    await expect(hold).to_contain_text("archive:orders")
     failed = page.locator("[data-pipeline=rollup]")
     await expect(failed).to_contain_text("no space left")
     # Its reported address is not a web address, so there is no link.
