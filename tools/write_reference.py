@@ -47,6 +47,8 @@ _DETAILS: Final = {
     "Masked": "[Masked payloads](http.md#masked-payloads)",
     "DataLost": "[Archive a queue](../spark/archive.md)",
     "LakeDiverged": "[Archive a queue](../spark/archive.md)",
+    "LakeUnavailable": "[Archive a queue](../spark/archive.md#correct-a-wrong-location)",
+    "QueueHeld": "[Archive a queue](../spark/archive.md#messages-that-the-archive-missed)",
     "DatabaseUnavailable": "[Database outages](../operate/outages.md)",
     "EncryptionUnavailable": "[Encrypt queues](../security/encryption.md)",
     "Unauthorized": "[Secure a server](../security/secure.md)",

@@ -71,7 +71,7 @@ def test_only_errors_of_requests_have_an_effect() -> None:
         if "The request" not in section
     }
     assert silent == {
-        *("DataLost", "JobCancelled", "JobFailed", "LakeDiverged"),
+        *("DataLost", "JobCancelled", "JobFailed", "LakeDiverged", "LakeUnavailable"),
         *("UndecodablePayload", "WorkflowFailed"),
     }
 
