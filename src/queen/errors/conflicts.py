@@ -77,7 +77,7 @@ class QueueHeld(Conflict):
     """A hold keeps messages that the purge would delete."""
 
     code = "queue_held"
-    default_message = "A hold keeps messages that the purge would delete, so none was deleted."
+    default_message = "A hold keeps messages that the purge would delete. The queue is unchanged."
     remedy = (
         "Wait until the archive has copied the messages. To delete them anyway, repeat the purge "
         "with force: the archive will miss them."
