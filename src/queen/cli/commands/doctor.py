@@ -99,7 +99,7 @@ async def _of_database(dsn: str) -> list[Finding]:
             *findings.indexes([dict(row) for row in await diagnosis.indexes()]),
             *findings.table_options(await diagnosis.table_options()),
             findings.transaction(None if oldest is None else dict(oldest)),
-            findings.horizon(held and dict(held), held and holder(held)),
+            findings.horizon(held, None if held is None else holder(held)),
             findings.snapshots([dict(row) for row in await diagnosis.snapshots()]),
             findings.clock("database", skew),
             await _migrations(dsn),
@@ -160,7 +160,9 @@ async def _asked(queen: "Queen") -> list[Finding]:
         *findings.tables(tables := [asdict(each) for each in known.tables]),
         *findings.audit_log(tables),
         findings.transaction(None if oldest is None else asdict(oldest)),
-        findings.horizon(held and asdict(held), held and held.held_back_by),
+        findings.horizon(
+            None if held is None else asdict(held), None if held is None else held.held_back_by
+        ),
         await asyncio.to_thread(_clock, queen.config),
         findings.migrations((await queen.admin.migrations()).pending),
     ]

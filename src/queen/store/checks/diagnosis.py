@@ -1,6 +1,7 @@
 """Health of PostgreSQL, for `queen doctor` and the system pages."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from queen.store.connection.database import Database, Record
 
@@ -29,10 +30,10 @@ class Diagnosis:
         rows = await self._database.fetch("oldest_transaction")
         return rows[0] if rows else None
 
-    async def horizon(self) -> Record | None:
+    async def horizon(self) -> dict[str, Any] | None:
         """The open transaction that readers of whole queues wait for, in any database."""
         rows = await self._database.fetch("horizon_holder")
-        return rows[0] if rows else None
+        return dict(rows[0]) if rows else None
 
     async def table_options(self) -> dict[str, list[str]]:
         """Storage options of each of Queen's tables."""
