@@ -50,7 +50,8 @@ def connect(dsn: str) -> Connection:
         connection.cursor_factory = psycopg.RawCursor[dict[str, Any]]
         return connection
     except psycopg.OperationalError as error:
-        raise errors.DatabaseUnavailable(f"PostgreSQL is unreachable: {error}") from error
+        said = str(error).partition("\n")[0]  # The other lines are hints of libpq.
+        raise errors.DatabaseUnavailable(f"PostgreSQL is unreachable: {said}") from error
 
 
 def call(connection: Connection, name: str, *arguments: object) -> list[dict[str, Any]]:
@@ -96,7 +97,7 @@ class Database:
             except psycopg.Error as error:
                 if (ours := errors.of_sqlstate(error.sqlstate or "")) is None:
                     raise
-                raise ours(str(error)) from error
+                raise ours(error.diag.message_primary or str(error)) from error
 
     def call(self, name: str, *arguments: object) -> list[dict[str, Any]]:
         """Run a named statement and return its rows."""

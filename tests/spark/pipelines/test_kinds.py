@@ -74,5 +74,6 @@ def test_every_kind_is_listed_with_its_options(kind: str) -> None:
         *("bool", "float", "int", "list", "mapping", "str", "time"),
         *("append", "update", "iceberg", "delta", "parquet"),
     }
+    assert "None" not in {each.default for each in found}
     with pytest.raises(errors.InvalidOption, match="has no option nothing"):
         kinds.configured(job, {"nothing": "1"}, dsn=None)

@@ -12,8 +12,10 @@ from pyspark.sql import SparkSession
 
 from queen import errors
 from queen.arrow.database import call, connect
+from queen.cli.support.progress import Outcome, Progress
 from queen.engine.engine import Engine
 from queen.spark import register
+from queen.spark.pipelines import archive
 from queen.spark.runner.listener import Listener
 from queen.spark.runner.report import Report, reason, reports, without_secrets
 from queen.store.migrations import migrate
@@ -116,8 +118,36 @@ def test_an_error_of_spark_is_shortened_to_its_cause() -> None:
     assert (type(ours), str(ours)) == (errors.QueueNotFound, "no queue a")
     java = "An error occurred while calling o1.start.\n: java.lang.Error: no such class\n\tat b"
     assert reason(RuntimeError(java)) == "java.lang.Error: no such class"
+    python = (
+        "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n"
+        'Traceback (most recent call last):\n  File "a.py", line 1, in b\n    c()\n'
+        "KeyError: 'day at postgresql://me:secret@db'\n\n\tat org.apache.spark.api.Python(b)\n"
+    )
+    assert reason(RuntimeError(python)) == "KeyError: 'day at postgresql://***@db'"
     assert reason(RuntimeError("queen.errors.Nothing: x")) == "queen.errors.Nothing: x"
     assert reason(RuntimeError()) == "RuntimeError"
+
+
+async def test_a_lag_of_an_earlier_position_is_not_shown(dsn: str, engine: Engine) -> None:
+    await push(engine, "orders", *range(50))
+    with connect(dsn) as connection:
+        position = call(connection, "horizon")[0]["xid"]
+
+    with Report(dsn, name="archive-orders", kind="archive", queues=["orders"]) as report:
+        report(position=1)
+        wait_for(dsn, "archive-orders", lambda row: row.lag_messages == 50)
+        assert Progress(report).text.startswith("archive-orders: running, lag 50, oldest ")
+
+        report(position=position, rows=50, state="idle")
+        assert Progress(report).text == "archive-orders: idle, 50 rows"
+
+    outcome = Outcome()
+    assert outcome.text(report) == "archive-orders: stopped, processed 50 messages, lag 0"
+    outcome.has_ended = True
+    outcome.done = archive.Progress(
+        step="idle", queue_ids=(1,), position=position, batch_id=1, rows=50, files=2
+    )
+    assert outcome.text(report) == "archive-orders: archived 50 messages in 2 files, lag 0"
 
 
 def test_a_replaced_run_reports_no_more(dsn: str) -> None:

@@ -34,10 +34,9 @@ class Progress:
         self._report.watch = None
         if self._live is not None:
             self._live.stop()
-            say(self.text)
 
     def _print_line(self) -> None:
-        """Print a line, but only one while the pipeline is idle."""
+        """Print a line, unless it only says once more that the pipeline is idle."""
         state = self._report.figures.state
         if not state == self._last == "idle":
             say(self.text)
@@ -50,15 +49,15 @@ class Progress:
     @property
     def text(self) -> str:
         """The name of the pipeline and the metrics that it has."""
-        report, figures = self._report, self._report.figures
+        report, figures, lag = self._report, self._report.figures, self._report.lag
         millis = figures.batch_millis
         metrics = (
             ("batch {}", figures.batch_id),
             ("{:,.1f} s", None if millis is None else millis / 1000),
             ("{:,} rows", figures.rows),
-            ("{:,.0f} rows/s", figures.rows_per_second),
-            ("lag {:,}", report.lag_messages),
-            ("oldest {:,.0f} s", report.lag_seconds),
+            ("{:,.0f} rows/s", figures.rows_per_second or None),
+            ("lag {:,}", lag.messages),
+            ("oldest {:,.0f} s", lag.seconds),
         )
         parts = [text.format(value) for text, value in metrics if value is not None]
         state = figures.state
@@ -66,3 +65,32 @@ class Progress:
             state = "waiting" if state == "idle" else state
             parts.append(f"held back by {held}")
         return f"{report.name}: {', '.join([state, *parts])}"
+
+
+class Outcome:
+    """Print one sentence about a run when the block ends, unless the run failed."""
+
+    def __init__(self) -> None:
+        self.report: Report | None = None
+        self.done: Any = None
+        """The result of the pipeline, whose text is a sentence. None if it has none."""
+        self.has_ended = False
+        """Whether the pipeline ended by itself."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.report is not None and self.report.figures.state != "failed":
+            say(self.text(self.report))
+
+    def text(self, report: "Report") -> str:
+        """The sentence. The report must be closed, because the last one has the lag at the end."""
+        rows, late, lag = report.figures.rows, report.detail.get("dropped"), report.lag.messages
+        parts = [
+            "" if self.has_ended else "stopped",
+            f"processed {rows or 0:,} messages" if self.done is None else str(self.done),
+            f"dropped {late:,} late messages" if late else "",
+            f"lag {lag:,}" if lag is not None else "",
+        ]
+        return f"{report.name}: {', '.join(filter(None, parts))}"

@@ -14,10 +14,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from queen import errors
+from queen.arrow.database import Connection
 from queen.arrow.holders import Holders, Wait, newest
-from queen.arrow.planning import horizon, plan_batch, split_batch
+from queen.arrow.planning import find_queue, horizon, plan_batch, split_batch
 from queen.arrow.ranges import Position, SegmentRange
 from queen.arrow.reading import read_range
 from queen.lake import Batch, DataFile, Lake, open_lake
@@ -25,6 +27,7 @@ from queen.lake.day_files import DayFiles
 from queen.lake.ledger import Ledger, Plan
 from queen.lake.storage import normal, reaching
 from queen.redacted import redacted
+from queen.spark.runner.report import counted
 from queen.spark.runner.tasks import run_tasks
 
 if TYPE_CHECKING:
@@ -42,24 +45,39 @@ Step = Literal["planned", "written", "committed", "archived", "idle", "held_back
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The queue to archive, and the lake."""
 
-    dsn: str
-    """URL of the database. Default: DATABASE_URL."""
-    queue: str
-    """Queue to archive."""
-    location: str
-    """A directory, or a URI such as s3://bucket/orders. It becomes the table's location."""
-    format: Literal["iceberg", "delta", "parquet"] = "iceberg"
-    """Format of the lake."""
-    name: str = ""
-    """Name of the archive. Default: the name of the queue."""
-    tasks: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
-    """Number of tasks per batch. Default: by its size."""
-    max_messages: Annotated[int, msgspec.Meta(ge=1)] = 5_000_000
-    """Messages per batch, approximately."""
-    max_bytes: Annotated[int, msgspec.Meta(ge=1)] = 4 * 2**30
-    """Payload bytes per batch, approximately."""
-    interval_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0
-    """Seconds between polls for new messages. 0 ends after the messages that exist at the start."""
+    dsn: Annotated[str, Meta(description="URL of the database. Default: DATABASE_URL.")]
+    queue: Annotated[str, Meta(description="Queue to archive.")]
+    location: Annotated[
+        str,
+        Meta(
+            description="A directory, or a URI such as s3://bucket/orders. "
+            "It becomes the table's location."
+        ),
+    ]
+    format: Annotated[
+        Literal["iceberg", "delta", "parquet"], Meta(description="Format of the lake.")
+    ] = "iceberg"
+    name: Annotated[
+        str, Meta(description="Name of the archive. Default: the name of the queue.")
+    ] = ""
+    tasks: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000)] | None,
+        Meta(description="Number of tasks per batch. Default: by its size."),
+    ] = None
+    max_messages: Annotated[int, Meta(ge=1, description="Messages per batch, approximately.")] = (
+        5_000_000
+    )
+    max_bytes: Annotated[int, Meta(ge=1, description="Payload bytes per batch, approximately.")] = (
+        4 * 2**30
+    )
+    interval_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Seconds between polls for new messages. "
+            "0 ends after the messages that exist at the start.",
+        ),
+    ] = 0
 
     def __repr__(self) -> str:
         return redacted(self)
@@ -84,8 +102,16 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     held_back_by: str | None = None
     """The open transaction that newer messages wait for."""
 
+    def __str__(self) -> str:
+        return f"archived {self.rows:,} messages in {counted(self.files, 'file')}"
+
 
 Report = Callable[[Progress], object]
+
+
+def check(connection: Connection, config: Config) -> None:
+    """Check that the queue exists."""
+    find_queue(connection, config.queue)
 
 
 def run(spark: "SparkSession", config: Config, *, report: Report | None = None) -> Progress:
@@ -128,6 +154,7 @@ class _Archive:
         self._lake = lake
         self._report = report
         self._position = self._batch = self._rows = self._files = self._bytes = self._missed = 0
+        self._batch_millis, self._rows_per_second = 0, 0.0
         self._holders = Holders()
         self._held_back_by: str | None = None
         self._gaps: str | None = None
@@ -176,15 +203,17 @@ class _Archive:
         return True
 
     def say(self, step: Step, *, rows: int = 0) -> Progress:
-        seconds = time.monotonic() - self._began_at
+        if step != "idle":  # Else these are still those of the last batch.
+            seconds = time.monotonic() - self._began_at
+            self._batch_millis, self._rows_per_second = int(seconds * 1000), rows / seconds
         progress = Progress(
             step=step,
             state="idle" if step == "idle" else "running",
             queue_ids=(self._queue_id,),
             position=self._position,
             batch_id=self._batch,
-            batch_millis=int(seconds * 1000),
-            rows_per_second=rows / seconds,
+            batch_millis=self._batch_millis,
+            rows_per_second=self._rows_per_second,
             rows=self._rows,
             files=self._files,
             bytes=self._bytes,

@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import pyarrow.parquet as pq
+from msgspec import Meta
 
 from queen import errors
+from queen.arrow.database import Connection, call
 from queen.lake import DataFile, Lake, open_lake
 from queen.lake.day_files import SCHEMA, DayFiles
 from queen.lake.lake import CommitConflict, CommitUnknown, backoff
 from queen.lake.ledger import Ledger
 from queen.lake.storage import read_file
 from queen.redacted import redacted
+from queen.spark.runner.report import counted
 from queen.spark.runner.tasks import run_tasks
 
 if TYPE_CHECKING:
@@ -34,18 +37,26 @@ _DAY: Final = 86_400
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The archive to compact, and limits."""
 
-    dsn: str
-    """URL of the database. Default: DATABASE_URL."""
-    name: str
-    """Name of the archive."""
-    target_bytes: Annotated[int, msgspec.Meta(ge=1)] = 256 * 2**20
-    """Target size of a file. Smaller files are merged."""
-    max_files: Annotated[int, msgspec.Meta(ge=2)] = 10_000
-    """Maximum number of files to replace in one commit."""
-    snapshot_seconds: Annotated[float, msgspec.Meta(ge=0)] = 7 * _DAY
-    """Older states of the table are expired, except the newest."""
-    orphan_seconds: Annotated[float, msgspec.Meta(ge=3_600)] = 3 * _DAY
-    """Older files that no state needs are deleted. A batch must take less time than this."""
+    dsn: Annotated[str, Meta(description="URL of the database. Default: DATABASE_URL.")]
+    name: Annotated[str, Meta(description="Name of the archive.")]
+    target_bytes: Annotated[
+        int, Meta(ge=1, description="Target size of a file. Smaller files are merged.")
+    ] = 256 * 2**20
+    max_files: Annotated[
+        int, Meta(ge=2, description="Maximum number of files to replace in one commit.")
+    ] = 10_000
+    snapshot_seconds: Annotated[
+        float,
+        Meta(ge=0, description="Older states of the table are expired, except the newest."),
+    ] = 7 * _DAY
+    orphan_seconds: Annotated[
+        float,
+        Meta(
+            ge=3_600,
+            description="Older files that no state needs are deleted. "
+            "A batch must take less time than this.",
+        ),
+    ] = 3 * _DAY
 
     def __repr__(self) -> str:
         return redacted(self)
@@ -59,6 +70,17 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     rows: int = 0
     expired: int = 0
     removed: int = 0
+
+    def __str__(self) -> str:
+        merged = f"merged {counted(self.replaced, 'file')} into {self.made:,}"
+        snapshots, files = counted(self.expired, "snapshot"), counted(self.removed, "file")
+        return f"{merged}, expired {snapshots}, removed {files}"
+
+
+def check(connection: Connection, config: Config) -> None:
+    """Check that the archive exists."""
+    if not call(connection, "find_archive", config.name):
+        raise errors.NotFound(f"archive {config.name} does not exist")
 
 
 def run(

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from queen import errors
@@ -26,6 +27,7 @@ from queen.lake.storage import normal
 from queen.redacted import redacted
 from queen.spark import register
 from queen.spark.format.lake_files import frame
+from queen.spark.runner.report import counted
 
 TRANSACTION_HEADER: Final = "queen-transaction-id"
 """Header with the original id, because a replayed message gets a new one."""
@@ -39,34 +41,50 @@ _FILTERS: Final = ("where", "start_at", "end_at", "partitions")
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The messages to replay, and the target queue."""
 
-    dsn: str
-    """URL of the database. Default: DATABASE_URL."""
-    name: str
-    """Name of the replay. An unfinished replay is continued, and a finished one is not repeated."""
-    to_queue: str = msgspec.field(name="to")
-    """Queue that receives the messages."""
-    location: str | None = None
-    """Location of the lake, as in the archive."""
-    format: Literal["iceberg", "delta", "parquet"] = "iceberg"
-    """Format of the lake."""
-    archive: str | None = None
-    """Name of the archive. Default: the name of the queue."""
-    from_queue: str | None = msgspec.field(default=None, name="from")
-    """The archived queue. Without a location, the queue itself is read."""
-    where: str | None = None
-    """A SQL expression over the columns of the source."""
-    start_at: datetime | None = None
-    """Start time. UTC if it has no time zone."""
-    end_at: datetime | None = None
-    """End time, exclusive."""
-    partitions: tuple[str, ...] = ()
-    """Names of the partitions to replay. Default: all."""
-    rate: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    """Messages per second, on average."""
-    max_messages: Annotated[int, msgspec.Meta(ge=1)] = 500_000
-    """Messages per batch, approximately. A batch is one transaction."""
-    tasks: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 8
-    """Number of tasks per batch."""
+    dsn: Annotated[str, Meta(description="URL of the database. Default: DATABASE_URL.")]
+    name: Annotated[
+        str,
+        Meta(
+            description="Name of the replay. "
+            "An unfinished replay is continued, and a finished one is not repeated."
+        ),
+    ]
+    to_queue: Annotated[str, Meta(description="Queue that receives the messages.")] = msgspec.field(
+        name="to"
+    )
+    location: Annotated[
+        str | None, Meta(description="Location of the lake, as in the archive.")
+    ] = None
+    format: Annotated[
+        Literal["iceberg", "delta", "parquet"], Meta(description="Format of the lake.")
+    ] = "iceberg"
+    archive: Annotated[
+        str | None, Meta(description="Name of the archive. Default: the name of the queue.")
+    ] = None
+    from_queue: Annotated[
+        str | None,
+        Meta(description="The archived queue. Without a location, the queue itself is read."),
+    ] = msgspec.field(default=None, name="from")
+    where: Annotated[
+        str | None, Meta(description="A SQL expression over the columns of the source.")
+    ] = None
+    start_at: Annotated[
+        datetime | None, Meta(description="Start time. UTC if it has no time zone.")
+    ] = None
+    end_at: Annotated[datetime | None, Meta(description="End time, exclusive.")] = None
+    partitions: Annotated[
+        tuple[str, ...],
+        Meta(description="Names of the partitions to replay. Default: all."),
+    ] = ()
+    rate: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="Messages per second, on average."),
+    ] = None
+    max_messages: Annotated[
+        int,
+        Meta(ge=1, description="Messages per batch, approximately. A batch is one transaction."),
+    ] = 500_000
+    tasks: Annotated[int, Meta(ge=1, le=10_000, description="Number of tasks per batch.")] = 8
 
     def __repr__(self) -> str:
         return redacted(self)
@@ -86,6 +104,16 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     rows_per_second: float = 0
     rows: int = 0
     """In this run."""
+
+    def __str__(self) -> str:
+        return f"replayed {self.rows:,} messages in {counted(self.batches, 'batch', 'batches')}"
+
+
+def check(connection: Connection, config: Config) -> None:
+    """Check that the target exists, and the source if it is a queue."""
+    find_queue(connection, config.to_queue)
+    if config.location is None and config.from_queue is not None:
+        find_queue(connection, config.from_queue)
 
 
 def run(

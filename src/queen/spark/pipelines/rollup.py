@@ -24,6 +24,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import psycopg
 import pyarrow as pa
+from msgspec import Meta
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from queen import sql
@@ -73,18 +74,21 @@ Range = tuple[datetime, datetime]
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The options of a run."""
 
-    dsn: str
-    """URL of the database. Default: DATABASE_URL."""
-    since: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
-    """Recompute the history from here on."""
-    tasks: Annotated[int, msgspec.Meta(ge=1)] = 8
-    """Number of concurrent tasks, each with its own connection."""
-    minute_days: Annotated[int, msgspec.Meta(ge=2)] = 7
-    """Retention of minutes."""
-    hour_days: Annotated[int, msgspec.Meta(ge=2)] = 90
-    """Retention of hours."""
-    day_days: Annotated[int, msgspec.Meta(ge=2)] | None = None
-    """Retention of days. Default: forever."""
+    dsn: Annotated[str, Meta(description="URL of the database. Default: DATABASE_URL.")]
+    since: Annotated[
+        Annotated[datetime, Meta(tz=True)] | None,
+        Meta(description="Recompute the history from here on."),
+    ] = None
+    tasks: Annotated[
+        int,
+        Meta(ge=1, description="Number of concurrent tasks, each with its own connection."),
+    ] = 8
+    minute_days: Annotated[int, Meta(ge=2, description="Retention of minutes.")] = 7
+    hour_days: Annotated[int, Meta(ge=2, description="Retention of hours.")] = 90
+    day_days: Annotated[
+        Annotated[int, Meta(ge=2)] | None,
+        Meta(description="Retention of days. Default: forever."),
+    ] = None
 
     def __repr__(self) -> str:
         return redacted(self)
@@ -106,6 +110,15 @@ class Rolled(msgspec.Struct, frozen=True, kw_only=True):
     """All rows written."""
     forgotten: int
     batch_millis: int
+
+    def __str__(self) -> str:
+        return f"updated {self.rows:,} rows of the history"
+
+
+def check(connection: Connection, config: Config) -> None:
+    """Check that the database has Queen's schema."""
+    del config
+    call(connection, "queues_of_pipelines", [])
 
 
 def run(

@@ -13,18 +13,21 @@ from contextlib import contextmanager, nullcontext
 from typing import Annotated, Final, Literal
 
 import msgspec
+from msgspec import Meta
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from queen import errors
+from queen.arrow.database import Connection
+from queen.arrow.planning import find_queue
 from queen.redacted import redacted
 from queen.spark import register
 from queen.spark.runner.listener import listening
 from queen.spark.runner.report import Report
 
-Text = Annotated[str, msgspec.Meta(min_length=1)]
+Text = Annotated[str, Meta(min_length=1)]
 _BOUNDS: Final = ("start", "end")
 _KEPT: Final = ("partition", "offset", "createdAt")
 """Columns of a message, in addition to the fields of its payload."""
@@ -57,40 +60,64 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The declaration of a window, in Python or YAML."""
 
-    name: Text
-    """Name under which its progress is stored."""
-    from_queue: Text = msgspec.field(name="from")
-    """Queue to read."""
-    to_queue: Text = msgspec.field(name="to")
-    """Queue for the results."""
-    window: Shape
-    """One of {tumbling: 1 minute}, {sliding: 1 hour, every: 1 minute}, {session: 30 seconds}."""
-    aggregate: dict[str, Text]
-    """SQL expressions by the name of the result field."""
-    schema: Text | None = None
-    """Payload fields as DDL. A field with the name of a column hides that column."""
-    time: Text = "createdAt"
-    """Field with the event time. Messages without it are ignored."""
-    watermark: Text = "1 minute"
-    """How late a message may arrive and still count. Later messages are dropped and counted."""
-    by: tuple[Text, ...] = ()
-    """Fields to group by."""
-    where: Text | None = None
-    """A SQL expression. Messages for which it is not true are ignored."""
-    mode: Literal["append", "update"] = "append"
-    """``append`` writes each result once, when it is final. ``update`` writes every change."""
-    partition: Text | None = None
-    """Field with the partition of a result. Default: the first of ``by``."""
-    checkpoint: Text
-    """Directory or URI for the state of the stream."""
-    dsn: Text | None = None
-    """URL of the database. Default: DATABASE_URL."""
-    every: Text = "10 seconds"
-    """Time between batches."""
-    once: bool = False
-    """End when all existing messages are read."""
-    max_messages_per_trigger: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    """Messages per batch, approximately. Default: 1000000."""
+    name: Annotated[Text, Meta(description="Name under which its progress is stored.")]
+    from_queue: Annotated[Text, Meta(description="Queue to read.")] = msgspec.field(name="from")
+    to_queue: Annotated[Text, Meta(description="Queue for the results.")] = msgspec.field(name="to")
+    window: Annotated[
+        Shape,
+        Meta(
+            description="One of {tumbling: 1 minute}, {sliding: 1 hour, every: 1 minute}, "
+            "{session: 30 seconds}."
+        ),
+    ]
+    aggregate: Annotated[
+        dict[str, Text],
+        Meta(description="SQL expressions by the name of the result field."),
+    ]
+    schema: Annotated[
+        Text | None,
+        Meta(
+            description="Payload fields as DDL. "
+            "A field with the name of a column hides that column."
+        ),
+    ] = None
+    time: Annotated[
+        Text,
+        Meta(description="Field with the event time. Messages without it are ignored."),
+    ] = "createdAt"
+    watermark: Annotated[
+        Text,
+        Meta(
+            description="How late a message may arrive and still count. "
+            "Later messages are dropped and counted."
+        ),
+    ] = "1 minute"
+    by: Annotated[tuple[Text, ...], Meta(description="Fields to group by.")] = ()
+    where: Annotated[
+        Text | None,
+        Meta(description="A SQL expression. Messages for which it is not true are ignored."),
+    ] = None
+    mode: Annotated[
+        Literal["append", "update"],
+        Meta(
+            description="`append` writes each result once, when it is final. "
+            "`update` writes every change."
+        ),
+    ] = "append"
+    partition: Annotated[
+        Text | None,
+        Meta(description="Field with the partition of a result. Default: the first of `by`."),
+    ] = None
+    checkpoint: Annotated[Text, Meta(description="Directory or URI for the state of the stream.")]
+    dsn: Annotated[Text | None, Meta(description="URL of the database. Default: DATABASE_URL.")] = (
+        None
+    )
+    every: Annotated[Text, Meta(description="Time between batches.")] = "10 seconds"
+    once: Annotated[bool, Meta(description="End when all existing messages are read.")] = False
+    max_messages_per_trigger: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Messages per batch, approximately. Default: 1000000."),
+    ] = None
 
     def __repr__(self) -> str:
         return redacted(self)
@@ -156,6 +183,12 @@ def as_messages(results: DataFrame, config: Config) -> DataFrame:
         F.nullif(partition.cast("string"), F.lit("")).alias("partition"),
         F.to_json(F.struct(*map(_column, results.columns)), _JSON).alias("payload"),
     )
+
+
+def check(connection: Connection, config: Config) -> None:
+    """Check that both queues exist."""
+    for queue in (config.from_queue, config.to_queue):
+        find_queue(connection, queue)
 
 
 def start(spark: SparkSession, config: Config) -> StreamingQuery:

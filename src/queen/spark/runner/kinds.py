@@ -1,14 +1,10 @@
 """Pipelines by kind: their configuration, and the options that it has."""
 
 # pyright: basic
-import ast
-import inspect
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from importlib import import_module
-from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -45,6 +41,8 @@ class Job(NamedTuple):
     kind: str
     config: type[msgspec.Struct]
     run: Callable[..., Any]
+    check: Callable[..., object]
+    """Checks on a connection, without Spark, that everything exists that a run needs."""
 
 
 class Option(NamedTuple):
@@ -53,25 +51,26 @@ class Option(NamedTuple):
     name: str
     type: str
     default: str | None
-    """None if it is required."""
+    """None if there is none."""
     help: str
 
 
 def job(kind: str) -> Job:
     """Return a pipeline by its kind."""
     module = import_module(f"queen.spark.pipelines.{MODULES[kind]}")
-    return Job(kind, module.Config, module.run)
+    return Job(kind, module.Config, module.run, module.check)
 
 
 def options(job: Job) -> list[Option]:
     """List the options of a pipeline."""
-    told, types = _docstrings(job.config), get_type_hints(job.config)
+    types = get_type_hints(job.config)
+    described = get_type_hints(job.config, include_extras=True)
     return [
         Option(
             field.encode_name,
             _type_name(types[field.name]),
-            None if field.required else _default(field),
-            told.get(field.name, ""),
+            _default(field),
+            _described(described[field.name]),
         )
         for field in msgspec.structs.fields(job.config)
     ]
@@ -104,21 +103,10 @@ def first_of(config: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 - its Co
     return next((value for each in names if (value := getattr(config, each, None))), None)
 
 
-def _docstrings(config: type) -> dict[str, str]:
-    """Return the docstrings of the fields, which Python does not store."""
-    found: dict[str, str] = {}
-    for base in reversed(config.__mro__[:-2]):  # Without Struct and object.
-        try:
-            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        except (OSError, TypeError, ValueError):
-            continue
-        body = tree.body if isinstance(tree, ast.ClassDef) else []
-        for field, below in pairwise(body):
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-                text = below.value if isinstance(below, ast.Expr) else None
-                if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                    found[field.target.id] = " ".join(text.value.split())
-    return found
+def _described(type_: Any) -> str:  # noqa: ANN401 - an annotation
+    """Return the description in an annotation: ``Annotated[str, Meta(description="…")]``."""
+    metas = (each for each in getattr(type_, "__metadata__", ()) if isinstance(each, msgspec.Meta))
+    return next((each.description for each in metas if each.description), "")
 
 
 def _type_name(type_: Any) -> str:  # noqa: ANN401 - whatever annotates a field
@@ -133,8 +121,12 @@ def _type_name(type_: Any) -> str:  # noqa: ANN401 - whatever annotates a field
     return "mapping" if issubclass(type_, msgspec.Struct) else _TYPE_NAMES[type_]
 
 
-def _default(field: msgspec.structs.FieldInfo) -> str:
-    if field.default is not msgspec.NODEFAULT:
-        return str(field.default)
-    factory = field.default_factory
-    return "" if factory is msgspec.NODEFAULT else str(factory())
+def _default(field: msgspec.structs.FieldInfo) -> str | None:
+    """Return the default as users write it, or ``required``."""
+    if field.required:
+        # The environment has a value for this one.
+        return None if field.name == "dsn" else "required"
+    value = field.default
+    if value is msgspec.NODEFAULT or value in (None, "", ()):
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)

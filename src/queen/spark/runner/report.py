@@ -4,7 +4,7 @@ import contextlib
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Self, cast
+from typing import Any, Final, NamedTuple, Self, cast
 from uuid import uuid4
 
 import msgspec
@@ -25,6 +25,11 @@ _MOST_SEGMENTS: Final = 10_000
 _MOST_TEXT: Final = 2_000
 _MOST_DETAIL: Final = 8_000
 _CALLING: Final = "An error occurred while calling "
+_RAISED: Final = re.compile(
+    r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(?P<error>[\w.]+(?:: .*)?)$",
+    re.MULTILINE,
+)
+"""The last line of a Python traceback, which Spark quotes between its own."""
 _SECRET: Final = re.compile(
     r"(?<=://)[^/@\s]*@|password\s*=\s*('([^'\\]|\\.)*'?|[^\s&]+)", re.IGNORECASE
 )
@@ -46,6 +51,14 @@ class Figures(msgspec.Struct, kw_only=True):
     held_back_by: str | None = None
     """The open transaction that newer messages wait for."""
     error: str | None = None
+
+
+class Lag(NamedTuple):
+    """The messages after a position. None is unknown."""
+
+    position: int | None = None
+    messages: int | None = None
+    seconds: float | None = None
 
 
 _NAMES: Final = frozenset(Figures.__struct_fields__)
@@ -81,11 +94,10 @@ class Report:
         self.target = None if target is None else without_secrets(target)
         self.ui_url = ui_url
         self.figures = Figures()
-        self.lag_messages: int | None = None
-        self.lag_seconds: float | None = None
         self.held_back_by: str | None = None
         """The open transaction that newer messages wait for, also in a run that has ended."""
         self._holders = Holders()
+        self._lag = Lag()
         self.is_listening = False
         """Streaming queries of the session report to this object."""
         self.watch: Callable[[], None] | None = None
@@ -129,6 +141,16 @@ class Report:
             self._tell()
         if self.watch is not None:
             self.watch()
+
+    @property
+    def lag(self) -> Lag:
+        """The last known lag, or an unknown one if the position has changed since."""
+        return self._lag if self._lag.position == self.figures.position else Lag()
+
+    @property
+    def detail(self) -> Mapping[str, Any]:
+        """Values of the run that are no metrics."""
+        return self._detail
 
     def idle(self) -> None:
         """Mark the run as idle."""
@@ -195,7 +217,7 @@ class Report:
                 connection, "pipeline_lag",
                 *([*self.queues], [*figures.queue_ids], figures.position, _MOST_SEGMENTS),
             )  # fmt: skip
-        self.lag_messages, self.lag_seconds = lag["messages"], lag["seconds"]
+        self._lag = Lag(figures.position, lag["messages"], lag["seconds"])
         self.held_back_by = figures.held_back_by or self._find_holder(connection, figures)
         if self.held_back_by is not None and figures.state == "idle":
             figures.state = "running"  # It is not idle: it waits.
@@ -233,9 +255,16 @@ def reason(error: BaseException) -> errors.QueenError | str:
         kind = getattr(errors, name, None) if line.startswith("queen.errors.") else None
         if isinstance(kind, type) and issubclass(kind, errors.QueenError):
             return kind(text)
+    if raised := _RAISED.findall(str(error)):
+        return without_secrets(raised[-1])
     # Java's message follows the name of the failed call.
     said = [line.removeprefix(": ") for line in lines if line and not line.startswith(_CALLING)]
-    return said[0] if said else type(error).__name__
+    return without_secrets(said[0]) if said else type(error).__name__
+
+
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """Return a number with its noun: 1 file, 2,000 files."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def reports(dsn: str, *, limit: int) -> list[Pipeline]:

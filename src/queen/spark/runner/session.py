@@ -8,28 +8,27 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import resources
-from typing import Any, Final
+from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from psycopg.errors import InvalidSchemaName, UndefinedFunction, UndefinedTable
 from pyspark.sql import SparkSession
 
 from queen import errors
+from queen.arrow.database import connect
 from queen.spark import register
 from queen.spark.runner.kinds import SOURCES, TARGETS, Job, first_of
 from queen.spark.runner.listener import listening
+from queen.spark.runner.logs import RunLog
 from queen.spark.runner.report import Report
-
-SPARK_ERRORS: Final = (PySparkException, Py4JError)
 
 
 @contextmanager
 def session(
-    name: str, master: str, confs: Mapping[str, str], *, is_quiet: bool = True
+    name: str, master: str, confs: Mapping[str, str], *, log: RunLog | None = None
 ) -> Iterator[SparkSession]:
-    """Start a session, and stop it at the end."""
+    """Start a session, and stop it at the end. Its output goes to the log, or to the terminal."""
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         raise errors.BadSettings("Spark needs Java 17 or later: install it and add it to the PATH")
     settings = {"spark.sql.session.timeZone": "UTC", **confs}
@@ -39,10 +38,11 @@ def session(
         python = python or os.environ.get("PYSPARK_PYTHON") or sys.executable
         settings.setdefault("spark.driver.host", "127.0.0.1")
         settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
-    if is_quiet:
+    if log is not None:
         java = "spark.driver.extraJavaOptions"
-        path = resources.files("queen.spark.runner") / "log4j2.properties"
-        settings[java] = f"{settings.get(java, '')} -Dlog4j2.configurationFile={path}".strip()
+        config = resources.files("queen.spark.runner") / "log4j2.properties"
+        ours = f'"-Dlog4j2.configurationFile={config}" "-Dqueen.log={log.path}"'
+        settings[java] = f"{settings.get(java, '')} {ours}".strip()
         settings.setdefault("spark.ui.showConsoleProgress", "false")
     if python is not None:
         # A driver that was not started by `spark-submit` reads only this variable.
@@ -50,9 +50,8 @@ def session(
     builder = SparkSession.builder.master(master).appName(name)
     for each, value in settings.items():
         builder = builder.config(each, value)
-    spark = builder.getOrCreate()
-    if is_quiet:
-        spark.sparkContext.setLogLevel("ERROR")
+    with nullcontext() if log is None else log.taking_stderr():
+        spark = builder.getOrCreate()
     try:
         register(spark)
         yield spark
@@ -60,6 +59,22 @@ def session(
         for query in spark.streams.active:
             query.stop()
         spark.stop()
+
+
+def check(job: Job, config: Any) -> None:  # noqa: ANN401 - its Config
+    """
+    Check the database and the queues before Spark starts, because that takes ten seconds or more.
+
+    Raises DatabaseUnavailable, QueueNotFound, NotFound and BadSettings.
+    """
+    with connect(config.dsn) as connection:
+        try:
+            job.check(connection, config)
+        except (UndefinedFunction, UndefinedTable, InvalidSchemaName) as error:
+            raise errors.BadSettings(
+                "this database has no current schema of Queen: run `queen migrate`, or correct"
+                " DATABASE_URL"
+            ) from error
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, cast
 
 import typer
 
@@ -21,6 +21,9 @@ from queen.cli.support.databases import Dsn, DsnFile, database, warn
 from queen.cli.support.environment import settings
 from queen.cli.support.output import Format, pairs_of, say, show, show_one
 from queen.cli.support.spark import needs_spark
+
+if TYPE_CHECKING:
+    from queen.spark.runner.logs import RunLog
 
 app = group("Run Spark pipelines: archive, rollup, window, replay, compact.")
 app.add_typer(holds_app, name="holds")
@@ -161,7 +164,7 @@ def _launch(
     output: Format,
 ) -> None:
     """Run a pipeline in its own Spark session, and show its progress."""
-    from queen.cli.support.progress import Progress
+    from queen.cli.support.progress import Outcome, Progress
     from queen.client.durations import seconds_of
 
     kinds, session = _spark()
@@ -175,27 +178,32 @@ def _launch(
     if "dsn" in options:
         warn(str(options["dsn"]), "--set dsn", "DATABASE_URL or the file of --config")
     config = kinds.configured(job, given, dsn=dsn)
-    name = name or kinds.name_of(job, config)
-    is_quiet = "QUEEN_CLIENT_LOG" not in os.environ
+    name = str(name or kinds.name_of(job, config))
+    session.check(job, config)
+    log = None if "QUEEN_CLIENT_LOG" in os.environ else session.RunLog(name)
     say(f"{name}: starting Spark on {master}")
     with (
-        _until_stopped(session.SPARK_ERRORS),
-        session.session(name, master, spark_confs, is_quiet=is_quiet) as spark,
+        _until_stopped(name, log),
+        session.session(name, master, spark_confs, log=log) as spark,
+        # The sentence about the run comes after the last report, which has the lag at the end.
+        Outcome() as outcome,
         session.reporting(job, config, name, spark) as report,
         Progress(report),
     ):
-        done = session.run(job, spark, config, report)
+        outcome.report = report
+        outcome.done = session.run(job, spark, config, report)
         while pause is not None:
             report.idle()
             time.sleep(pause)
-            done = session.run(job, spark, config, report)
+            outcome.done = session.run(job, spark, config, report)
+        outcome.has_ended = True
     if report.held_back_by is not None:
         say(
             f"warning: messages after this position wait for {report.held_back_by}. End that"
             " transaction, then run the pipeline again."
         )
-    if done is not None:
-        show_one(done, output)
+    if outcome.done is not None and output is not Format.TABLE:
+        show_one(outcome.done, output)
 
 
 def _spark() -> Any:  # noqa: ANN401 - two modules
@@ -206,8 +214,8 @@ def _spark() -> Any:  # noqa: ANN401 - two modules
 
 
 @contextmanager
-def _until_stopped(spark_errors: tuple[type[Exception], ...]) -> Generator[None]:
-    """Stop a pipeline cleanly on SIGTERM, and print Spark errors as a sentence."""
+def _until_stopped(name: str, log: "RunLog | None") -> Generator[None]:
+    """Stop a pipeline cleanly on SIGTERM. Prints an error as a sentence, and logs its trace."""
 
     def stop(*_: object) -> NoReturn:
         raise SystemExit(0)
@@ -218,12 +226,16 @@ def _until_stopped(spark_errors: tuple[type[Exception], ...]) -> Generator[None]
             yield
     except KeyboardInterrupt as error:
         raise typer.Exit(exit_codes.INTERRUPTED) from error
-    except spark_errors as error:
-        if "QUEEN_CLIENT_LOG" in os.environ:
+    except typer.Exit:
+        raise
+    except Exception as error:
+        if log is None:
             raise
         from queen.spark.runner.report import reason
 
-        found = reason(error)
+        log.write_trace(error)
+        say(f"{name}: failed. The whole error is in {log.path}")
+        found = error if isinstance(error, errors.QueenError) else reason(error)
         if isinstance(found, errors.QueenError):
             raise found from error
         print(f"queen: {found}", file=sys.stderr)
