@@ -2,10 +2,12 @@
 
 # pyright: basic
 
+import json
 import random
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
@@ -60,6 +62,34 @@ def test_windows_equal_those_computed_separately(
 
     assert results(dsn) == expected
     assert len(expected) > 10
+
+
+def test_tasks_and_state_stores_fit_the_cores(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    chosen = spark.conf.get(windows.SHUFFLE_PARTITIONS)
+    config = declared(dsn, tmp_path)
+
+    assert windows.SHUFFLE_PARTITIONS not in windows.settings(spark, config)  # The session has it.
+    more = msgspec.structs.replace(config, tasks=7)
+    assert windows.settings(spark, more)[windows.SHUFFLE_PARTITIONS] == "7"
+    spark.conf.unset(windows.SHUFFLE_PARTITIONS)
+    try:
+        assert spark.conf.get(windows.SHUFFLE_PARTITIONS) == "200"
+        assert windows.settings(spark, config)[windows.SHUFFLE_PARTITIONS] == "2"
+        windowing.make(dsn)
+        push(dsn, Event("a", 0, 1))
+        windows.run(spark, config)
+        assert spark.conf.get(windows.SHUFFLE_PARTITIONS) == "200"
+    finally:
+        spark.conf.set(windows.SHUFFLE_PARTITIONS, chosen or "2")
+
+    _, metadata, *_ = (tmp_path / "checkpoint" / "offsets" / "0").read_text("utf-8").splitlines()
+    kept = json.loads(metadata)["conf"]
+    assert kept[windows.SHUFFLE_PARTITIONS] == "2"
+    assert kept["spark.sql.streaming.stateStore.providerClass"].endswith(
+        "RocksDBStateStoreProvider"
+    )
 
 
 DECLARATION = """

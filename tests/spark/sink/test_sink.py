@@ -105,6 +105,14 @@ def test_rows_become_messages_in_their_order(frame: Frame, dsn: str) -> None:
     assert count(dsn, "staged") == 0
 
 
+def test_tasks_without_rows_open_no_connection(frame: Frame) -> None:
+    unreachable = "postgresql://queen@127.0.0.1:1/queen"
+
+    write(frame(("a", "1")).where("payload = '2'"), unreachable)
+    with pytest.raises(PySparkException, match="PostgreSQL is unreachable"):
+        write(frame(("a", "1")), unreachable)
+
+
 def test_tasks_are_published_in_the_order_of_the_frame(spark: SparkSession, dsn: str) -> None:
     register(spark)
     make(dsn, "orders")

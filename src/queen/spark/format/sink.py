@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 from uuid import UUID, uuid4
 
@@ -100,22 +101,26 @@ def _stage(
     """Stage a task's rows, unless the batch was already published."""
     context = TaskContext.get()
     assert context is not None
-    write_id = uuid4()
+    task, write_id = context.partitionId(), uuid4()
     # Also set for batches that `foreachBatch` of a streaming query writes.
     query_id = _property("sql.streaming.queryId")
+    rows = (batch for batch in batches if batch.num_rows)
+    if (first := next(rows, None)) is None:
+        # Most tasks of a window's batch have no rows, and need no connection.
+        return Written(task, write_id, 0, 0, app_id, query_id)
     with CONNECTIONS.borrow(options.dsn) as connection:
         queue = find_queue(connection, options.queue)
         staging = Staging(connection, queue, options.queue, write_id)
         if not _is_published(connection, queue["id"], app_id, version, query_id):
             try:
-                _add_all(staging, batches)
+                _add_all(staging, chain([first], rows))
             except BaseException:
                 # Clean up here: Spark reports only successful attempts to the driver.
                 with contextlib.suppress(psycopg.Error):
                     call(connection, "unstage", [write_id])
                 raise
     return Written(
-        task=context.partitionId(),
+        task=task,
         write_id=write_id,
         entries=staging.entries,
         messages=staging.messages,
@@ -135,8 +140,6 @@ def _add_all(staging: Staging, batches: Iterator[pa.RecordBatch]) -> None:
     waiting: list[pa.RecordBatch] = []
     size_bytes = 0
     for batch in batches:
-        if not batch.num_rows:
-            continue
         waiting.append(batch)
         size_bytes += batch.nbytes
         if size_bytes >= _STAGED_BYTES:

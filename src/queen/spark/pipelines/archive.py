@@ -203,7 +203,7 @@ class _Archive:
         return True
 
     def say(self, step: Step, *, rows: int = 0) -> Progress:
-        if step != "idle":  # Else these are still those of the last batch.
+        if step not in ("idle", "held_back"):  # Else these are still those of the last batch.
             seconds = time.monotonic() - self._began_at
             self._batch_millis, self._rows_per_second = int(seconds * 1000), rows / seconds
         progress = Progress(

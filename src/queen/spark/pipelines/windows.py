@@ -31,7 +31,19 @@ Text = Annotated[str, Meta(min_length=1)]
 _BOUNDS: Final = ("start", "end")
 _KEPT: Final = ("partition", "offset", "createdAt")
 """Columns of a message, in addition to the fields of its payload."""
-_EMPTY_BATCHES: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
+_STATE_STORE: Final = "spark.sql.streaming.stateStore"
+SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+_DEFAULTS: Final = {
+    # State on local disks instead of the heap of the JVM, and only its changes per batch.
+    f"{_STATE_STORE}.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+}
+"""Settings of a query that its session does not set."""
+_ALWAYS: Final = {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}
+_MOST_TASKS: Final = 64
+"""Default tasks on a large cluster. Each has a store and commits it in every batch."""
 _JSON: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "ignoreNullFields": "false"}
 
 
@@ -117,6 +129,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_messages_per_trigger: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="Messages per batch, approximately. Default: 1000000."),
+    ] = None
+    tasks: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000)] | None,
+        Meta(
+            description="Tasks per batch, each with a part of the state. The checkpoint keeps the "
+            "number of the first run. Default: the session's cores, at most 64."
+        ),
     ] = None
 
     def __repr__(self) -> str:
@@ -204,10 +223,23 @@ def start(spark: SparkSession, config: Config) -> StreamingQuery:
     results = as_messages(summed(messages, config), config)
     writer = _writer(results, config, {**remembered, "queue": config.to_queue})
     writer = writer.option("checkpointLocation", config.checkpoint).queryName(config.name)
-    with _explained(config), _without_empty_batches(spark):
+    with _explained(config), _with_settings(spark, settings(spark, config)):
         if config.once:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=config.every).start()
+
+
+def settings(spark: SparkSession, config: Config) -> dict[str, str]:
+    """
+    Return Spark's settings for the query, without those that the session sets itself.
+
+    Spark's own default of 200 shuffle partitions would be 200 tasks and state stores per batch.
+    The checkpoint keeps the number and the kind of the stores, so later runs don't change them.
+    """
+    tasks = config.tasks or min(spark.sparkContext.defaultParallelism, _MOST_TASKS)
+    defaults = {SHUFFLE_PARTITIONS: str(tasks), **_DEFAULTS}
+    chosen = set(spark.conf.getAll) - ({SHUFFLE_PARTITIONS} if config.tasks else set())
+    return _ALWAYS | {name: value for name, value in defaults.items() if name not in chosen}
 
 
 def run(spark: SparkSession, config: Config, *, report: Report | None = None) -> None:
@@ -261,11 +293,16 @@ def _explained(config: Config) -> Iterator[None]:
 
 
 @contextmanager
-def _without_empty_batches(spark: SparkSession) -> Iterator[None]:
-    """Turn off empty batches for a query that starts in the block and copies the settings."""
-    before = spark.conf.get(_EMPTY_BATCHES)
-    spark.conf.set(_EMPTY_BATCHES, "false")
+def _with_settings(spark: SparkSession, changes: Mapping[str, str]) -> Iterator[None]:
+    """Change the session's settings for a query that starts in the block and copies them."""
+    before = spark.conf.getAll
+    for name, value in changes.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.set(_EMPTY_BATCHES, before or "true")
+        for name in changes:
+            if name in before:
+                spark.conf.set(name, before[name])
+            else:
+                spark.conf.unset(name)
