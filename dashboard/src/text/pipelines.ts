@@ -6,7 +6,7 @@ export const texts = {
   empty: "No pipelines yet",
   batch: (id: string, took: string) => `${id}, took ${took}`,
   heldBackBy: (holder: string) => `Newer messages wait for ${holder}. End that transaction.`,
-  rows: (perSecond: string, all: string) => `${perSecond}/s, ${all} in this run`,
+  rows: (perSecond: string, all: string) => `${perSecond}/s, ${all} in all runs`,
 } as const;
 
 export const holdTexts = {

@@ -70,6 +70,19 @@ async def test_a_pipeline_shows_its_reports(clock: Clock, store: Store, server: 
     }
 
 
+async def test_a_pipeline_keeps_the_rows_of_its_earlier_runs(store: Store, server: Server) -> None:
+    async def rows() -> int | None:
+        return (await server.get("/pipelines/a")).body["rowsTotal"]
+
+    run_id = await begin(store, "a", "orders")
+    assert await rows() is None
+    await report(store, "a", run_id, rows=1000)
+    run_id = await begin(store, "a", "orders")
+    assert await rows() == 1000
+    await report(store, "a", run_id, rows=1)
+    assert await rows() == 1001
+
+
 async def test_a_pipeline_without_reports_is_stale_unless_it_ended(
     clock: Clock, store: Store, server: Server
 ) -> None:

@@ -37,7 +37,7 @@ class Pipeline(Wire, frozen=True, kw_only=True):
     rows_per_second: float | None
     """Rows per second of the last batch."""
     rows_total: int | None
-    """Rows that this run has processed."""
+    """Rows that all runs of the pipeline have processed."""
     detail: dict[str, Any] | None
     """Other data of the last report."""
     error: str | None

@@ -18,8 +18,9 @@ values ($1, $2::text::uuid, $3, $4::text[], $5, 'running', $6, queen.now(), quee
 on conflict (name) do update
 set
   run_id = excluded.run_id, kind = excluded.kind, queues = excluded.queues, target = excluded.target,
-  state = excluded.state, position = null, lag_messages = null, lag_seconds = null, batch_id = null,
-  batch_millis = null, rows_per_second = null, rows_total = null, detail = null, error = null, held_back_by = null,
+  state = excluded.state, rows_before = p.rows_before + coalesce(p.rows_total, 0), position = null,
+  lag_messages = null, lag_seconds = null, batch_id = null, batch_millis = null, rows_per_second = null,
+  rows_total = null, detail = null, error = null, held_back_by = null,
   ui_url = excluded.ui_url, started_at = excluded.started_at, updated_at = excluded.updated_at
 returning p.name;
 
@@ -87,7 +88,8 @@ select
   p.name, p.kind, p.queues, p.target, p.state,
   p.state in ('running', 'idle') and p.updated_at < queen.now() - make_interval(secs => $3) as stale,
   p.position::text::bigint as position, p.lag_messages, p.lag_seconds, p.batch_id, p.batch_millis,
-  p.rows_per_second, p.rows_total, p.detail, p.error, p.ui_url, p.started_at, p.updated_at, p.held_back_by
+  p.rows_per_second, coalesce(p.rows_before + p.rows_total, nullif(p.rows_before, 0)) as rows_total, p.detail, p.error, p.ui_url,
+  p.started_at, p.updated_at, p.held_back_by
 from queen.pipelines p
 where p.name > $1
   and ($4::text[] is null or (
@@ -108,7 +110,8 @@ select
   p.name, p.kind, p.queues, p.target, p.state,
   p.state in ('running', 'idle') and p.updated_at < queen.now() - make_interval(secs => $2) as stale,
   p.position::text::bigint as position, p.lag_messages, p.lag_seconds, p.batch_id, p.batch_millis,
-  p.rows_per_second, p.rows_total, p.detail, p.error, p.ui_url, p.started_at, p.updated_at, p.held_back_by
+  p.rows_per_second, coalesce(p.rows_before + p.rows_total, nullif(p.rows_before, 0)) as rows_total, p.detail, p.error, p.ui_url,
+  p.started_at, p.updated_at, p.held_back_by
 from queen.pipelines p
 where p.name = $1;
 
