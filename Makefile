@@ -36,7 +36,7 @@ RESOLVE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-ver
 	--no-header --no-emit-index-url
 COMPILE := $(RESOLVE) --all-extras --group dev --group docs
 # The extras that a user installs to run Queen. `test` adds pytest, which does not run in production.
-RUNTIME_EXTRAS := cli jobs otel pydantic server server-slim spark
+RUNTIME_EXTRAS := cli jobs otel pydantic pyspark server server-slim spark
 RUNTIME_LOCK := $(dir $(STAMP))runtime.lock
 
 .PHONY: chart check check-code check-dashboard check-lock check-prose crds dashboard deploy-files dist docs docs-properdocs \

@@ -53,7 +53,7 @@ def test_the_version_on_the_page_is_that_of_the_project() -> None:
 def test_required_versions_in_the_docs_are_those_of_the_project() -> None:
     (spark,) = (
         re.findall(r">=([\d.]+)", each)[0]
-        for each in PROJECT["optional-dependencies"]["spark"]
+        for each in PROJECT["optional-dependencies"]["pyspark"]
         if each.startswith("pyspark")
     )
     text = pages()

@@ -1,4 +1,4 @@
-"""Queen on Spark: queues as DataFrames, and pipelines over them. Needs ``queenmq[spark]``."""
+"""Queen on Spark: queues as DataFrames, and pipelines over them. Needs ``queenmq[pyspark]``."""
 
 # pyright: basic
 from typing import TYPE_CHECKING

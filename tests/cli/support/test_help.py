@@ -58,7 +58,7 @@ def test_commands_with_own_exit_codes_are_listed_in_the_help_and_on_the_page() -
         ("typer", ["--help"], "queenmq[cli]"),
         ("asyncpg", ["migrate", "status"], "queenmq[server]"),
         ("uvloop", ["serve"], "queenmq[server]"),
-        ("pyspark", ["pipeline", "rollup"], "queenmq[spark]"),
+        ("pyspark", ["pipeline", "rollup"], "queenmq[pyspark]"),
         ("psycopg", ["pipeline", "ls", "--dsn", "postgresql://"], "queenmq[spark]"),
     ],
 )

@@ -22,6 +22,8 @@ def needs_spark() -> Generator[None]:
         root = (error.name or "").partition(".")[0]
         if root in ("", "queen"):
             raise
-        what = root if root in _OPTIONAL else "'queenmq[spark]'"
+        # A platform that has its own Spark needs only the rest.
+        extra = "pyspark" if root in ("pyspark", "py4j") else "spark"
+        what = root if root in _OPTIONAL else f"'queenmq[{extra}]'"
         print(f"queen: this needs {root}: pip install {what}", file=sys.stderr)
         raise typer.Exit(exit_codes.FAILED) from error
