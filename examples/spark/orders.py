@@ -1,7 +1,7 @@
 """
 From a queue to a chart and back, in the cells of a notebook.
 
-Needs ``queenmq[spark]``, matplotlib and DATABASE_URL. Run it as a script, or cell by cell.
+Needs ``queenmq[pyspark]``, matplotlib and DATABASE_URL. Run it as a script, or cell by cell.
 """
 
 # %% A session, and the format `queen`

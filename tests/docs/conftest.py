@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from uuid import uuid4
 
 import pytest
@@ -13,6 +14,19 @@ from tests.support.server import Server
 
 @pytest.fixture(scope="module")
 def process(postgres: PostgresServer, template: str) -> Iterator[Server]:
+    with _serving(postgres, template) as server:
+        yield server
+
+
+@pytest.fixture
+def own_process(postgres: PostgresServer, template: str) -> Iterator[Server]:
+    """A server with an empty database, for pages that create the same queues."""
+    with _serving(postgres, template) as server:
+        yield server
+
+
+@contextmanager
+def _serving(postgres: PostgresServer, template: str) -> Iterator[Server]:
     server = Server(postgres.create_database(f"docs_{uuid4().hex}", template=template))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:

@@ -3,8 +3,10 @@ Follows a tutorial from the top, as a reader does, and compares the output that 
 
 | fence | meaning |
 |---|---|
-| ```` ```python title="push.py" ```` | a file; the reader saves it under this name |
+| ```` ```python title="push.py" ```` | a file of any kind; the reader saves it under this name |
 | ```` ```sh ```` | commands; the reader runs them one after the other |
+| ```` ```sql ```` | statements; the reader runs them with `psql "$DATABASE_URL"` |
+| ```` ```py ```` | code of another system or of the reader; it is not run |
 | ```` ```text ```` or ```` ```json ```` | the whole output of the commands before it |
 | ```` ```text title="queen worker" ```` | output of a command that still runs |
 
@@ -192,14 +194,19 @@ class Tutorial:
         # In a terminal, curl prints no progress.
         (directory / ".curlrc").write_text("silent\nshow-error\n")
 
-    def follow(self, **environment: str) -> None:
-        """Follow the page to its end, then press Ctrl-C in every terminal."""
+    def follow(self, *, until: str | None = None, **environment: str) -> None:
+        """
+        Follow the page to its end, or to the block with the command ``until``. Then press Ctrl-C
+        in every terminal.
+        """
         self._environment |= environment
         text = self.page.read_text("utf-8").replace(ADDRESS, self._address)
         try:
             output = None
             for fence in fences(text):
                 output = self._do(fence, output)
+                if until is not None and fence.kind == "sh" and until in fence.body:
+                    break
             codes = {each.command: each.stop() for each in reversed(self._services)}
             self._services.clear()
             assert set(codes.values()) <= {0}, codes
@@ -211,10 +218,14 @@ class Tutorial:
     def _do(self, fence: Fence, output: str | None) -> str | None:
         """Take one step. Returns the output of its commands."""
         where = f"{self.page}:{fence.line}"
-        if fence.kind == "python" and fence.title is not None:
+        if fence.kind in ("python", "yaml") and fence.title is not None:
             Path(self._environment["PWD"], fence.title).write_text(fence.body, "utf-8")
         elif fence.kind == "sh":
             return self._run(fence.body, where)
+        elif fence.kind == "sql":
+            return self._query(fence.body, where)
+        elif fence.kind == "py":
+            return output
         elif fence.kind in ("text", "json") and fence.title is not None:
             self._service(fence.title).wait_for(rf"(?m)^{pattern(fence.body)}")
         elif fence.kind in ("text", "json"):
@@ -224,8 +235,15 @@ class Tutorial:
             raise AssertionError(f"{where}: a reader cannot follow a {fence.kind} block")
         return None
 
+    def _query(self, statements: str, where: str) -> str | None:
+        if self._is_left_out(statements):
+            return None
+        quiet = "psql --no-psqlrc --set ON_ERROR_STOP=1"
+        return self._run(f"{quiet} \"$DATABASE_URL\" <<'SQL'\n{statements}SQL", where)
+
     def _run(self, commands: str, where: str) -> str | None:
-        kept = [line for line in commands.splitlines() if not self._is_left_out(line)]
+        whole = re.sub(r"\\\n\s*", "", commands)  # A command can continue on the next line.
+        kept = [line for line in whole.splitlines() if not self._is_left_out(line)]
         script = "\n".join(kept).strip()
         if not script:
             return None
@@ -255,7 +273,7 @@ class Tutorial:
     def _is_left_out(self, line: str) -> bool:
         is_left_out = any(line.startswith(each) for each in self._left_out)
         if is_left_out:
-            self.skipped.append(line)
+            self.skipped.append(line.strip())
         return is_left_out
 
     def _completed(self, script: str, where: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from queen.spark.pipelines import archive
+from queen.spark.pipelines.windows import SHUFFLE_PARTITIONS
 from queen.spark.runner.report import reports
 from tests.spark import filling
 from tests.spark.cluster import confs
@@ -19,16 +20,22 @@ from tests.spark.pipelines.test_command import started
 from tests.spark.pipelines.test_replay import by_partition
 from tests.spark.place import arguments, quick
 
+BATCH_SECONDS = 10
+
 
 def declared(page: str, file: Path, **places: str) -> list[str]:
     """The command for a page's declaration, with other places."""
     text = (ROOT / "docs" / "spark" / page).read_text("utf-8")
-    (yaml,) = re.findall(r"^```yaml\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    (yaml,) = re.findall(
+        r"^```yaml title=\"[\w.]+\"\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE
+    )
     for name, place in places.items():
         yaml, count = re.subn(rf"^{name}: \S+", f"{name}: {place}", yaml, flags=re.MULTILINE)
         assert count == 1
     file.write_text(yaml)
-    small = arguments(quick(confs()))
+    # The page leaves the number of tasks to the window.
+    given = {each: value for each, value in confs().items() if each != SHUFFLE_PARTITIONS}
+    small = arguments(quick(given))
     return [*("--config", str(file)), *("--master", "local[2]"), *small]
 
 
@@ -67,6 +74,9 @@ def test_the_declaration_of_the_windows_page_works(dsn: str, tmp_path: Path) -> 
     assert (row.kind, row.state, row.target, row.detail) == (
         "window", "stopped", "spent", {"dropped": 0},
     )  # fmt: skip
+    seconds = [float(each) for each in re.findall(r"batch \d+, ([\d.]+) s", said)]
+    assert len(seconds) >= 5
+    assert max(seconds) <= BATCH_SECONDS, said
 
 
 def test_the_declaration_of_the_replays_page_works(
@@ -75,17 +85,18 @@ def test_the_declaration_of_the_replays_page_works(
     with Log(dsn, "orders") as log:
         filling.make(dsn, "orders-again")
         log.stop_clock()
-        log.execute("update public.clock set at = '2026-11-15 12:00Z'")
-        log.push_all({name: [{"total": each} for each in (5, 50)] for name in ("ada", "bob", "c")})
-        log.advance(seconds=20 * 86_400)
+        log.execute("update public.clock set at = '2025-12-31 12:00Z'")
         log.push("ada", [{"total": 500}])
+        log.advance(seconds=86_400)
+        log.push_all({name: [{"total": each} for each in (5, 50)] for name in ("ada", "bob", "c")})
     location = str(tmp_path / "lake")
     archive.run(spark, archive.Config(dsn=dsn, queue="orders", location=location))
     words = declared("replay.md", tmp_path / "replay.yaml", location=location)
 
     said = run("replay", words, dsn)
 
-    assert "replay-orders-of-november: starting Spark" in said
+    assert "replay-large-orders: starting Spark" in said
+    assert said.splitlines()[-1] == "replay-large-orders: replayed 2 messages in 1 batch"
     assert by_partition(dsn, "orders-again") == {name: [{"total": 50}] for name in ("ada", "bob")}
     (row,) = reports(dsn, limit=10)
     assert (row.kind, row.state, row.target, row.rows_total) == (

@@ -103,7 +103,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """The open transaction that newer messages wait for."""
 
     def __str__(self) -> str:
-        return f"archived {self.rows:,} messages in {counted(self.files, 'file')}"
+        return f"archived {counted(self.rows, 'message')} in {counted(self.files, 'file')}"
 
 
 Report = Callable[[Progress], object]

@@ -106,7 +106,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """In this run."""
 
     def __str__(self) -> str:
-        return f"replayed {self.rows:,} messages in {counted(self.batches, 'batch', 'batches')}"
+        messages = counted(self.rows, "message")
+        return f"replayed {messages} in {counted(self.batches, 'batch', 'batches')}"
 
 
 def check(connection: Connection, config: Config) -> None:
