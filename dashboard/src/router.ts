@@ -35,6 +35,7 @@ export const router = createRouter({
     page("/traces", "traces", "Traces", () => import("./views/traces/TracesPage.vue")),
     page("/traces/:trace", "trace", "Trace", () => import("./views/traces/TracePage.vue")),
     page("/pipelines", "pipelines", "Pipelines", () => import("./views/pipelines/PipelinesPage.vue")),
+    page("/pipelines/:pipeline", "pipeline", "Pipeline", () => import("./views/pipelines/PipelinePage.vue")),
     page("/analytics", "analytics", "Analytics", () => import("./views/analytics/AnalyticsPage.vue")),
     page("/system", "system", "System", () => import("./views/system/SystemPage.vue")),
     page("/:path(.*)*", "missing", "Page not found", () => import("./views/NotFoundPage.vue")),

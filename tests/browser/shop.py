@@ -96,5 +96,16 @@ async def _pipelines(dsn: str) -> None:
             [(*each, uuid4()) for each in _PIPELINES],
         )
         await connection.execute("select queen.hold('demo.orders', 'archive:orders', '812345')")
+        await connection.execute(
+            """
+            insert into queen.pipeline_samples (name, minute, rows, late, lag_messages, lag_seconds,
+              batch_millis)
+            select p.name, date_trunc('minute', queen.now()) - make_interval(mins => n),
+              60000 + 20000 * sin(n / 5.0), case when n % 17 = 0 then 12 else 0 end,
+              400 + 300 * cos(n / 7.0), 3 + 2 * cos(n / 7.0), 800 + 250 * sin(n / 3.0)
+            from queen.pipelines p
+            cross join generate_series(1, 50) n
+            """
+        )
     finally:
         await connection.close()

@@ -33,7 +33,7 @@ grant update (uses) on queen.data_keys to queen_pipeline;
 grant update (priority) on queen.partitions to queen_pipeline;
 grant update (rows) on queen.duties to queen_pipeline;
 grant insert, update, delete on queen.staged, queen.publications, queen.streams, queen.plans, queen.replays to queen_pipeline;
-grant insert, update, delete on queen.pipelines, queen.holds to queen_pipeline;
+grant insert, update, delete on queen.pipelines, queen.pipeline_samples, queen.holds to queen_pipeline;
 grant insert, update, delete on queen.archives, queen.archive_batches, queen.iceberg_tables,
   queen.iceberg_namespace_properties to queen_pipeline;
 grant insert, update, delete on queen.rollups, queen.rollup_marks, queen.late_minutes to queen_pipeline;

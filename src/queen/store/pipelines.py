@@ -27,6 +27,12 @@ class Pipelines:
         rows = await self._database.fetch("queues_of_pipelines", names)
         return {row["name"]: row["queues"] for row in rows}
 
+    async def series(
+        self, name: str, start: datetime, end: datetime, bucket_seconds: int
+    ) -> list[Record]:
+        """The history of a pipeline. Buckets without reports are missing."""
+        return await self._database.fetch("pipeline_series", name, start, end, bucket_seconds)
+
     async def one(self, name: str) -> Record | None:
         rows = await self._database.fetch("pipeline", name, STALE_SECONDS)
         return rows[0] if rows else None

@@ -35,6 +35,7 @@ PAGES = {
     "trace": ("/traces/checkout%2F7", "[data-event]"),
     "analytics": ("/analytics?range=6h", "[data-chart] canvas"),
     "pipelines": ("/pipelines", "[data-pipeline]"),
+    "pipeline": ("/pipelines/archive-orders", "[data-chart] canvas"),
     "system": ("/system", "[data-row]"),
     "upkeep": ("/system?tab=upkeep", "[data-row]"),
     "database": ("/system?tab=database", "[data-row]"),

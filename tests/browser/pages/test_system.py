@@ -96,6 +96,21 @@ async def test_pipelines_show_their_progress(page: Page, demo: Server) -> None:
     await expect(failed.get_by_role("link", name="Spark UI")).to_have_count(0)
 
 
+async def test_a_pipeline_has_charts_of_its_history_and_its_error(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/pipelines")
+    await page.get_by_role("link", name="archive-orders").click()
+    await expect(page.get_by_role("heading", name="archive-orders")).to_be_visible()
+    charts = page.get_by_role("region", name="History")
+    for title in ("Rate", "Lag", "Batch time", "Behind", "Late rows"):
+        await expect(charts.locator(f"[data-chart='{title}'] canvas")).to_be_visible()
+
+    await page.get_by_role("link", name="Pipelines", exact=True).first.click()
+    failed = page.locator("[data-pipeline=rollup]")
+    await failed.get_by_role("link", name="Show the error after batch 41").click()
+    await expect(page.get_by_role("region", name="Error")).to_contain_text("no space left")
+    await expect(page).to_have_url(re.compile("#error$"))
+
+
 async def test_pipelines_beyond_the_first_page_are_loaded_too(page: Page, demo: Server) -> None:
     async def few(route: Route) -> None:
         url = route.request.url

@@ -4,6 +4,7 @@ Background tasks: one process at a time, fenced by epochs, and the data that eac
 
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -301,7 +302,11 @@ async def test_old_counters_and_samples_are_removed(
     await engine.learn_clock()
     await engine.store_counters()
     await Sampler(engine.store, engine.counters.process, SETTINGS).step()
-    tables = ("counters", "samples")
+    run = ("a", str(uuid4()))
+    await engine.store.database.fetch("begin_pipeline", *run, "archive", ["orders"], None, None)
+    figures = (None, None, None, None, None, None, 1, None, None)
+    await engine.store.database.fetch("report_pipeline", *run, "running", ["orders"], *figures)
+    tables = ("counters", "samples", "pipeline_samples")
     for table in tables:
         assert await fetch(engine, f"select from queen.{table}")
     hour = 3_600

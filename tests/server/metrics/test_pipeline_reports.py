@@ -1,5 +1,6 @@
 """Reports of Spark jobs over HTTP."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
@@ -81,6 +82,35 @@ async def test_a_pipeline_keeps_the_rows_of_its_earlier_runs(store: Store, serve
     assert await rows() == 1000
     await report(store, "a", run_id, rows=1)
     assert await rows() == 1001
+
+
+async def test_a_pipeline_has_a_history_by_minute(
+    clock: Clock, store: Store, server: Server
+) -> None:
+    run_id = await begin(store, "a/b", "orders")
+    for rows, dropped, millis in ((300, 0, 900), (600, 2, 400)):  # In the same minute.
+        detail = json.dumps({"dropped": dropped})
+        known = {"rows": rows, "detail": detail, "batch_millis": millis, "messages": rows}
+        await report(store, "a/b", run_id, **known)
+    await clock.advance(seconds=120)
+    run_id = await begin(store, "a/b", "orders")
+    await report(store, "a/b", run_id, rows=60, seconds=2.5)
+
+    shown = await server.get("/pipelines/a%2Fb/series")
+
+    assert shown.status == 200, shown
+    assert shown.body["bucketSeconds"] == 720
+    points = [each for each in shown.body["series"] if each.pop("t") and any(each.values())]
+    minutes = (await server.get("/pipelines/a%2Fb/series?bucketSeconds=60")).body["series"]
+    known = [each for each in minutes if each.pop("t") and each["rowsPerSecond"] is not None]
+    assert known == [
+        {"rowsPerSecond": 10, "late": 2, "lagMessages": 600, "lagSeconds": None,
+         "batchMillis": 900},
+        {"rowsPerSecond": 1, "late": 0, "lagMessages": None, "lagSeconds": 2.5,
+         "batchMillis": None},
+    ]  # fmt: skip
+    assert sum(each["rowsPerSecond"] for each in points) * 720 == 660
+    assert (await server.get("/pipelines/none/series")).status == 404
 
 
 async def test_a_pipeline_without_reports_is_stale_unless_it_ended(

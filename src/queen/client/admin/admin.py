@@ -312,6 +312,10 @@ class Admin(Analytics, Access, Schedules):
         """Return a Spark pipeline with its progress."""
         return await self._get(f"/pipelines/{name_of(name)}", wire.Pipeline)
 
+    async def pipeline_series(self, name: str, **query: Any) -> wire.PipelineSeries:  # noqa: ANN401
+        """Return rate, lag, batch time and late rows of a Spark pipeline over time."""
+        return await self._get(f"/pipelines/{name_of(name)}/series", wire.PipelineSeries, query)
+
     def holds(self) -> AsyncIterator[wire.Hold]:
         """Iterate over holds, which keep messages from retention."""
         return self._pages("/holds", wire.Holds, "holds", {})

@@ -1,14 +1,18 @@
-"""Spark pipelines, their archives, and the holds that keep messages for them."""
+"""Spark pipelines and their history, archives, and the holds that keep messages for them."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
 
 from queen import errors
+from queen.engine.metrics.series import Analytics
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, new_routes
 from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.server.routes.views import of_row
 from queen.store.connection.database import Record
+from queen.wire.analytics import RangeQuery
 from queen.wire.resources import (
     Archive,
     Archives,
@@ -17,9 +21,13 @@ from queen.wire.resources import (
     Holds,
     PageQuery,
     Pipeline,
+    PipelinePoint,
     Pipelines,
+    PipelineSeries,
     Text,
 )
+
+_VALUES: Final = tuple(name for name in PipelinePoint.__struct_fields__ if name != "t")
 
 ROUTES, route = new_routes()
 
@@ -51,12 +59,45 @@ async def list_pipelines(call: Call) -> Answer:
 )
 async def show(call: Call) -> Answer:
     """Return the last report of a pipeline."""
+    return Answer(_shown(await _found(call)))
+
+
+@route(
+    "GET /api/v1/pipelines/{name}/series",
+    "Show the history of a pipeline",
+    Permission.BROWSE,
+    {200: PipelineSeries},
+    query=RangeQuery,
+    problems=(errors.NotFound,),
+)
+async def series(call: Call) -> Answer:
+    """Return rate, lag, batch time and late rows of a pipeline over time, in buckets."""
+    query = call.query(RangeQuery)
+    row = await _found(call)
+    store = call.state.engine.store
+    analytics = Analytics(store, call.state.settings)
+    range_ = await analytics.range(query.from_, query.to, query.bucket_seconds)
+    start, end = range_.instants
+    rows = await store.pipelines.series(row["name"], start, end, range_.bucket_seconds)
+    known = {int(each["t"].timestamp()): each for each in rows}
+    points = [_point(at, known.get(at)) for at in range_.buckets]
+    bucket_seconds = range_.bucket_seconds
+    return Answer(PipelineSeries(from_=start, to=end, bucket_seconds=bucket_seconds, series=points))
+
+
+async def _found(call: Call) -> Record:
+    """Return the pipeline of the path, if the caller may see its queues."""
     name = call.parameters["name"]
     row = await call.state.engine.store.pipelines.one(name)
     missing = errors.NotFound(f"pipeline {name} does not exist")
     if row is None or not await visible_pipelines(call, {name: row["queues"]}):
         raise call.missing(missing)
-    return Answer(_shown(row))
+    return row
+
+
+def _point(at: int, row: Record | None) -> PipelinePoint:
+    known = dict(row) if row is not None else dict.fromkeys(_VALUES)
+    return PipelinePoint(**{**known, "t": datetime.fromtimestamp(at, UTC)})
 
 
 @route("GET /api/v1/holds", "List holds", Permission.BROWSE, {200: Holds}, query=PageQuery)

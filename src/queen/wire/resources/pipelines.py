@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Any, Final, Literal
 
+from msgspec import field
+
 from queen.wire.messages import Wire
 
 STALE_SECONDS: Final = 60.0
@@ -113,6 +115,36 @@ class Archives(Wire, frozen=True, kw_only=True):
     """Archives of this page."""
     next_cursor: str | None
     """Cursor of the next page; null at the end of the list."""
+
+
+class PipelinePoint(Wire, frozen=True, kw_only=True):
+    """A bucket in the history of a pipeline. A value is null if the pipeline has not reported."""
+
+    t: datetime
+    """Start of the bucket."""
+    rows_per_second: float | None
+    """Processed rows per second, averaged over the bucket."""
+    late: int | None
+    """Rows that arrived too late for their window."""
+    lag_messages: int | None
+    """Largest number of unprocessed messages."""
+    lag_seconds: float | None
+    """Largest age of the oldest unprocessed message in seconds."""
+    batch_millis: int | None
+    """Duration of the longest batch in milliseconds."""
+
+
+class PipelineSeries(Wire, frozen=True, kw_only=True):
+    """The history of a pipeline, one point per bucket."""
+
+    from_: datetime = field(name="from")
+    """Start of the time range, rounded down to a whole bucket."""
+    to: datetime
+    """End of the time range, rounded up to a whole bucket."""
+    bucket_seconds: int
+    """Size of a bucket in seconds."""
+    series: list[PipelinePoint]
+    """One point per bucket, in order and without gaps."""
 
 
 class Pipelines(Wire, frozen=True, kw_only=True):

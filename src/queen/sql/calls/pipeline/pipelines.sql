@@ -25,14 +25,45 @@ set
 returning p.name;
 
 -- name: report_pipeline
--- Store the progress of a run; no row if another run has its name.
-update queen.pipelines p
-set
-  state = $3, queues = $4::text[], position = $5::text::xid8, lag_messages = $6, lag_seconds = $7, batch_id = $8,
-  batch_millis = $9, rows_per_second = $10, rows_total = $11, detail = $12::text::jsonb, error = $13,
-  held_back_by = $14, updated_at = queen.now()
-where p.name = $1 and p.run_id = $2::text::uuid
-returning p.name;
+-- Store the progress of a run, and add it to the sample of this minute; no row if another run has its name.
+with before as (
+  select p.name, coalesce(p.rows_total, 0) as rows, coalesce((p.detail ->> 'dropped')::bigint, 0) as late
+  from queen.pipelines p
+  where p.name = $1 and p.run_id = $2::text::uuid
+  for update
+), reported as (
+  update queen.pipelines p
+  set
+    state = $3, queues = $4::text[], position = $5::text::xid8, lag_messages = $6, lag_seconds = $7, batch_id = $8,
+    batch_millis = $9, rows_per_second = $10, rows_total = $11, detail = $12::text::jsonb, error = $13,
+    held_back_by = $14, updated_at = queen.now()
+  from before b
+  where p.name = b.name
+  returning p.name, p.lag_messages, p.lag_seconds, p.batch_millis, p.updated_at,
+    greatest(coalesce(p.rows_total, 0) - b.rows, 0) as rows,
+    greatest(coalesce((p.detail ->> 'dropped')::bigint, 0) - b.late, 0) as late
+), sampled as (
+  insert into queen.pipeline_samples as s (name, minute, rows, late, lag_messages, lag_seconds, batch_millis)
+  select r.name, date_trunc('minute', r.updated_at), r.rows, r.late, r.lag_messages, r.lag_seconds, r.batch_millis
+  from reported r
+  on conflict (name, minute) do update
+  set
+    rows = s.rows + excluded.rows, late = s.late + excluded.late, lag_messages = excluded.lag_messages,
+    lag_seconds = excluded.lag_seconds, batch_millis = greatest(s.batch_millis, excluded.batch_millis)
+)
+select r.name from reported r;
+
+-- name: pipeline_series
+-- The history of a pipeline from $2 to $3, in buckets of $4 seconds. Buckets without reports are missing.
+select
+  date_bin(make_interval(secs => $4::double precision), s.minute, 'epoch') as t,
+  sum(s.rows)::double precision / $4::double precision as rows_per_second,
+  sum(s.late)::bigint as late, max(s.lag_messages) as lag_messages, max(s.lag_seconds) as lag_seconds,
+  max(s.batch_millis) as batch_millis
+from queen.pipeline_samples s
+where s.name = $1 and s.minute >= $2 and s.minute < $3
+group by 1
+order by 1;
 
 -- name: pipeline_lag
 -- The size of queues, by name or id, from a transaction on; messages are null if there are too many segments.

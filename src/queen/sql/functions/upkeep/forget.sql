@@ -176,9 +176,10 @@ begin
 end
 $$;
 
--- Delete counters and samples from p_seconds ago or earlier, at most p_limit of each. Returns how many. Raises QN016.
+-- Delete counters and samples, also of pipelines, from p_seconds ago or earlier, at most p_limit of each. Returns how many.
+-- Raises QN016.
 -- Deletes late minutes too, because only a rollup would delete them otherwise.
--- Locks: the task, counters, samples, late minutes.
+-- Locks: the task, counters, samples, samples of pipelines, late minutes.
 create or replace function queen.forget_counters (p_epoch bigint, p_seconds double precision, p_limit integer)
   returns bigint
   language plpgsql
@@ -186,9 +187,10 @@ create or replace function queen.forget_counters (p_epoch bigint, p_seconds doub
   set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_cut      timestamptz := queen.now() - make_interval(secs => p_seconds);
-  v_counters bigint;
-  v_samples  bigint;
+  v_cut       timestamptz := queen.now() - make_interval(secs => p_seconds);
+  v_counters  bigint;
+  v_samples   bigint;
+  v_pipelines bigint;
 begin
   perform queen.hold_duty('counters', p_epoch);
   delete from queen.counters c
@@ -201,7 +203,12 @@ begin
     select o.ctid from queen.samples o where o.minute < v_cut order by o.minute limit p_limit
   ));
   get diagnostics v_samples = row_count;
+  delete from queen.pipeline_samples s
+  where s.ctid = any (array(
+    select o.ctid from queen.pipeline_samples o where o.minute < v_cut order by o.minute limit p_limit
+  ));
+  get diagnostics v_pipelines = row_count;
   delete from queen.late_minutes l where l.minute < v_cut;
-  return v_counters + v_samples;
+  return v_counters + v_samples + v_pipelines;
 end
 $$;
