@@ -425,6 +425,8 @@ class SyncAdmin:
         """Iterate over archives with the messages that each has missed."""
     def drop_archive(self, name: str) -> None:
         """Drop an archive and its hold. The lake keeps its data."""
+    def pipeline_series(self, name: str, **query: Any) -> _resources.PipelineSeries:
+        """Return rate, lag, batch time and late rows of a Spark pipeline over time."""
     def analytics(self, **query: Any) -> _analytics.ScopeAnalytics:
         """Return counts, depths and latencies of all queues, or of a namespace or task."""
     def analytics_of_queues(self, **query: Any) -> _analytics.QueuesAnalytics:

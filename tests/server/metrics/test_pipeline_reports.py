@@ -96,12 +96,11 @@ async def test_a_pipeline_has_a_history_by_minute(
     run_id = await begin(store, "a/b", "orders")
     await report(store, "a/b", run_id, rows=60, seconds=2.5)
 
-    shown = await server.get("/pipelines/a%2Fb/series")
+    shown = await server.get("/pipelines/a%2Fb/series?bucketSeconds=60")
 
-    assert shown.status == 200, shown
-    assert shown.body["bucketSeconds"] == 720
-    points = [each for each in shown.body["series"] if each.pop("t") and any(each.values())]
-    minutes = (await server.get("/pipelines/a%2Fb/series?bucketSeconds=60")).body["series"]
+    assert (shown.status, shown.body["bucketSeconds"]) == (200, 60)
+    minutes = shown.body["series"]
+    assert len(minutes) >= 24 * 60
     known = [each for each in minutes if each.pop("t") and each["rowsPerSecond"] is not None]
     assert known == [
         {"rowsPerSecond": 10, "late": 2, "lagMessages": 600, "lagSeconds": None,
@@ -109,7 +108,6 @@ async def test_a_pipeline_has_a_history_by_minute(
         {"rowsPerSecond": 1, "late": 0, "lagMessages": None, "lagSeconds": 2.5,
          "batchMillis": None},
     ]  # fmt: skip
-    assert sum(each["rowsPerSecond"] for each in points) * 720 == 660
     assert (await server.get("/pipelines/none/series")).status == 404
 
 

@@ -235,7 +235,9 @@ def _wait_for_room(
 
 
 def _drop(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
-    ids = [each.write_id for each in _written(messages)]
+    ids = [each.write_id for each in _written(messages) if each.entries]
+    if not ids:
+        return
     with connect(options.dsn) as connection:
         call(connection, "unstage", ids)
 
