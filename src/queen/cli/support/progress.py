@@ -36,7 +36,7 @@ class Progress:
             self._live.stop()
 
     def _print_line(self) -> None:
-        """Print a line, unless it only says once more that the pipeline is idle."""
+        """Print a line, but only one while the pipeline is idle."""
         state = self._report.figures.state
         if not state == self._last == "idle":
             say(self.text)

@@ -34,7 +34,7 @@ _KEPT: Final = ("partition", "offset", "createdAt")
 _STATE_STORE: Final = "spark.sql.streaming.stateStore"
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _DEFAULTS: Final = {
-    # State on local disks instead of the heap of the JVM, and only its changes per batch.
+    # State on local disks instead of JVM memory, and only its changes per batch.
     f"{_STATE_STORE}.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
@@ -42,6 +42,7 @@ _DEFAULTS: Final = {
 }
 """Settings of a query that its session does not set."""
 _ALWAYS: Final = {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}
+_REMOTE_CORES: Final = 8
 _MOST_TASKS: Final = 64
 """Default tasks on a large cluster. Each has a store and commits it in every batch."""
 _JSON: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "ignoreNullFields": "false"}
@@ -236,7 +237,9 @@ def settings(spark: SparkSession, config: Config) -> dict[str, str]:
     Spark's own default of 200 shuffle partitions would be 200 tasks and state stores per batch.
     The checkpoint keeps the number and the kind of the stores, so later runs don't change them.
     """
-    tasks = config.tasks or min(spark.sparkContext.defaultParallelism, _MOST_TASKS)
+    context = getattr(spark, "sparkContext", None)  # A session of Spark Connect has none.
+    cores = _REMOTE_CORES if context is None else context.defaultParallelism
+    tasks = config.tasks or min(cores, _MOST_TASKS)
     defaults = {SHUFFLE_PARTITIONS: str(tasks), **_DEFAULTS}
     chosen = set(spark.conf.getAll) - ({SHUFFLE_PARTITIONS} if config.tasks else set())
     return _ALWAYS | {name: value for name, value in defaults.items() if name not in chosen}

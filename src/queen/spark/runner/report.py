@@ -149,7 +149,7 @@ class Report:
 
     @property
     def detail(self) -> Mapping[str, Any]:
-        """Values of the run that are no metrics."""
+        """Other values of the run."""
         return self._detail
 
     def idle(self) -> None:

@@ -4,7 +4,7 @@ alter table queen.pipelines
   -- Rows of the runs before this one.
   add column rows_before bigint not null default 0;
 
--- What a pipeline reported in a minute. Counts are those of the minute, and the rest are the last or the largest values.
+-- The reports of a pipeline in one minute: counts of that minute, and the last or the largest of other values.
 create table queen.pipeline_samples (
   name         text not null references queen.pipelines on delete cascade,
   minute       timestamptz not null,
