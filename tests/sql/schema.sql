@@ -146,10 +146,10 @@ CREATE FUNCTION queen.append(p_ids bigint[], p_partition_ids bigint[], p_counts 
 
 
 --
--- Name: archive_batch(text, bigint, bigint, bigint, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: archive_batch(text, bigint, bigint, bigint, bigint, bigint, bigint, text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint) RETURNS boolean
+CREATE FUNCTION queen.archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint, p_missed bigint DEFAULT 0, p_gaps text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -1629,10 +1629,10 @@ CREATE FUNCTION queen.plan_archive(p_name text, p_end xid8) RETURNS TABLE(batch 
 
 
 --
--- Name: plan_batch(bigint, xid8, xid8, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: plan_batch(bigint, xid8, bigint, bigint, xid8, bigint, bigint, boolean); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.plan_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_max_messages bigint DEFAULT NULL::bigint, p_max_bytes bigint DEFAULT NULL::bigint) RETURNS xid8
+CREATE FUNCTION queen.plan_batch(p_queue_id bigint, p_xid xid8, p_partition_id bigint, p_offset bigint, p_end xid8, p_max_messages bigint DEFAULT NULL::bigint, p_max_bytes bigint DEFAULT NULL::bigint, p_is_whole boolean DEFAULT false) RETURNS TABLE(xid xid8, partition_id bigint, end_offset bigint, stored_at timestamp with time zone, is_split boolean)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -1698,10 +1698,10 @@ CREATE FUNCTION queen.promote_due(p_epoch bigint, p_after bigint, p_limit intege
 
 
 --
--- Name: publish(text, bigint, bigint, uuid[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: publish(text, bigint, bigint, uuid[], integer[], text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], OUT outcome text, OUT messages bigint) RETURNS record
+CREATE FUNCTION queen.publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], p_query_id text, OUT outcome text, OUT messages bigint) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -2236,10 +2236,10 @@ CREATE FUNCTION queen.spend(p_recent bigint[], p_ms integer, p_now timestamp wit
 
 
 --
--- Name: split_batch(bigint, xid8, xid8, integer, bigint); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: split_batch(bigint, xid8, bigint, bigint, xid8, bigint, bigint, integer, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.split_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_tasks integer, p_least bigint) RETURNS TABLE(start_xid bigint, messages bigint)
+CREATE FUNCTION queen.split_batch(p_queue_id bigint, p_xid xid8, p_partition_id bigint, p_offset bigint, p_end xid8, p_end_partition_id bigint, p_end_offset bigint, p_tasks integer, p_least bigint) RETURNS TABLE(xid xid8, partition_id bigint, base_offset bigint)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -2476,6 +2476,8 @@ CREATE TABLE queen.archive_batches (
     bytes bigint,
     planned_at timestamp with time zone NOT NULL,
     archived_at timestamp with time zone,
+    missed_messages bigint DEFAULT 0 NOT NULL,
+    missed jsonb,
     CONSTRAINT batches_are_not_empty CHECK ((end_xid > start_xid)),
     CONSTRAINT batches_are_planned_or_archived CHECK ((((state = 'planned'::text) AND (archived_at IS NULL)) OR ((state = 'archived'::text) AND (num_nulls(archived_at, files, messages, bytes) = 0))))
 );
@@ -2493,6 +2495,8 @@ CREATE TABLE queen.archives (
     xid xid8 DEFAULT '0'::xid8 NOT NULL,
     batch bigint DEFAULT 0 NOT NULL,
     created_at timestamp with time zone NOT NULL,
+    since_xid xid8 DEFAULT '0'::xid8 NOT NULL,
+    missed_messages bigint DEFAULT 0 NOT NULL,
     CONSTRAINT format_is_known CHECK ((format = ANY (ARRAY['iceberg'::text, 'delta'::text, 'parquet'::text])))
 )
 WITH (fillfactor='50');
@@ -2812,7 +2816,9 @@ WITH (fillfactor='50');
 CREATE TABLE queen.forgotten_removals (
     queue_id bigint NOT NULL,
     xid xid8 NOT NULL,
-    by_xid xid8 NOT NULL
+    by_xid xid8 NOT NULL,
+    partition_id bigint DEFAULT '9223372036854775807'::bigint NOT NULL,
+    end_offset bigint DEFAULT '9223372036854775807'::bigint NOT NULL
 );
 
 
@@ -2856,7 +2862,8 @@ CREATE TABLE queen.holds (
     queue_id bigint NOT NULL,
     name text NOT NULL,
     xid xid8 NOT NULL,
-    held_at timestamp with time zone NOT NULL
+    held_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone
 );
 
 
@@ -3171,6 +3178,7 @@ CREATE TABLE queen.pipelines (
     ui_url text,
     started_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
+    held_back_by text,
     rows_before bigint DEFAULT 0 NOT NULL,
     CONSTRAINT state_is_known CHECK ((state = ANY (ARRAY['running'::text, 'idle'::text, 'failed'::text, 'stopped'::text])))
 )
@@ -3186,7 +3194,11 @@ CREATE TABLE queen.plans (
     queue_id bigint NOT NULL,
     start_xid xid8 NOT NULL,
     end_xid xid8 NOT NULL,
-    planned_at timestamp with time zone NOT NULL
+    planned_at timestamp with time zone NOT NULL,
+    start_partition_id bigint DEFAULT 0 NOT NULL,
+    start_offset bigint DEFAULT 0 NOT NULL,
+    start_is_trailing boolean DEFAULT false NOT NULL,
+    end_offset jsonb
 );
 
 
@@ -3216,7 +3228,8 @@ CREATE TABLE queen.publications (
     queue_id bigint NOT NULL,
     version bigint NOT NULL,
     messages bigint NOT NULL,
-    published_at timestamp with time zone NOT NULL
+    published_at timestamp with time zone NOT NULL,
+    query_id text
 )
 WITH (fillfactor='50');
 
@@ -3517,7 +3530,8 @@ CREATE TABLE queen.streams (
     queue_id bigint NOT NULL,
     start_xid xid8 NOT NULL,
     since_xid xid8 NOT NULL,
-    began_at timestamp with time zone NOT NULL
+    began_at timestamp with time zone NOT NULL,
+    start_offset jsonb
 );
 
 
@@ -3948,7 +3962,7 @@ ALTER TABLE ONLY queen.pipelines
 --
 
 ALTER TABLE ONLY queen.plans
-    ADD CONSTRAINT plans_pkey PRIMARY KEY (app_id, queue_id, start_xid);
+    ADD CONSTRAINT plans_pkey PRIMARY KEY (app_id, queue_id, start_xid, start_partition_id, start_offset, start_is_trailing);
 
 
 --
@@ -4165,6 +4179,13 @@ ALTER TABLE ONLY queen.workflows
 
 ALTER TABLE ONLY queen.workflows
     ADD CONSTRAINT workflows_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: archives_of_queue; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX archives_of_queue ON queen.archives USING btree (queue_id);
 
 
 --
@@ -4694,10 +4715,10 @@ REVOKE ALL ON FUNCTION queen.append(p_ids bigint[], p_partition_ids bigint[], p_
 
 
 --
--- Name: FUNCTION archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint, p_missed bigint, p_gaps text); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint, p_missed bigint, p_gaps text) FROM PUBLIC;
 
 
 --
@@ -5583,10 +5604,10 @@ REVOKE ALL ON FUNCTION queen.plan_archive(p_name text, p_end xid8) FROM PUBLIC;
 
 
 --
--- Name: FUNCTION plan_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION plan_batch(p_queue_id bigint, p_xid xid8, p_partition_id bigint, p_offset bigint, p_end xid8, p_max_messages bigint, p_max_bytes bigint, p_is_whole boolean); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.plan_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.plan_batch(p_queue_id bigint, p_xid xid8, p_partition_id bigint, p_offset bigint, p_end xid8, p_max_messages bigint, p_max_bytes bigint, p_is_whole boolean) FROM PUBLIC;
 
 
 --
@@ -5625,10 +5646,10 @@ REVOKE ALL ON FUNCTION queen.promote_due(p_epoch bigint, p_after bigint, p_limit
 
 
 --
--- Name: FUNCTION publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], OUT outcome text, OUT messages bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], p_query_id text, OUT outcome text, OUT messages bigint); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], OUT outcome text, OUT messages bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], p_query_id text, OUT outcome text, OUT messages bigint) FROM PUBLIC;
 
 
 --
@@ -5954,10 +5975,10 @@ REVOKE ALL ON FUNCTION queen.spend(p_recent bigint[], p_ms integer, p_now timest
 
 
 --
--- Name: FUNCTION split_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_tasks integer, p_least bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION split_batch(p_queue_id bigint, p_xid xid8, p_partition_id bigint, p_offset bigint, p_end xid8, p_end_partition_id bigint, p_end_offset bigint, p_tasks integer, p_least bigint); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.split_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_tasks integer, p_least bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.split_batch(p_queue_id bigint, p_xid xid8, p_partition_id bigint, p_offset bigint, p_end xid8, p_end_partition_id bigint, p_end_offset bigint, p_tasks integer, p_least bigint) FROM PUBLIC;
 
 
 --

@@ -417,6 +417,8 @@ class SyncAdmin:
         """Iterate over Spark pipelines with their progress."""
     def pipeline(self, name: str) -> _resources.Pipeline:
         """Return a Spark pipeline with its progress."""
+    def pipeline_series(self, name: str, **query: Any) -> _resources.PipelineSeries:
+        """Return rate, lag, batch time and late rows of a Spark pipeline over time."""
     def holds(self) -> Iterator[_resources.Hold]:
         """Iterate over holds, which keep messages from retention."""
     def release_hold(self, queue: str, name: str) -> None:
@@ -425,8 +427,6 @@ class SyncAdmin:
         """Iterate over archives with the messages that each has missed."""
     def drop_archive(self, name: str) -> None:
         """Drop an archive and its hold. The lake keeps its data."""
-    def pipeline_series(self, name: str, **query: Any) -> _resources.PipelineSeries:
-        """Return rate, lag, batch time and late rows of a Spark pipeline over time."""
     def analytics(self, **query: Any) -> _analytics.ScopeAnalytics:
         """Return counts, depths and latencies of all queues, or of a namespace or task."""
     def analytics_of_queues(self, **query: Any) -> _analytics.QueuesAnalytics:
