@@ -23,8 +23,9 @@ class RunLog:
     def __init__(self, name: str) -> None:
         stem = re.sub(r"[^\w.-]", "_", name)[:100]
         directory = _directory()
-        for old in sorted(directory.glob(f"{stem}-[0-9]*.log"))[: -(KEPT_RUNS - 1)]:
+        for old in sorted(directory.glob(f"{stem}-{'?' * 8}T{'?' * 6}Z-*.log"))[: -(KEPT_RUNS - 1)]:
             old.unlink(missing_ok=True)
+            old.with_name(f"{old.name}.1").unlink(missing_ok=True)  # The first half of a long one.
         # The process id, because two runs can start in the same second.
         at = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
         self.path = directory / f"{stem}-{at}-{os.getpid()}.log"
