@@ -1,7 +1,7 @@
 """A server for the snippets and examples of one file."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
@@ -26,7 +26,7 @@ def own_process(postgres: PostgresServer, template: str) -> Iterator[Server]:
 
 
 @contextmanager
-def _serving(postgres: PostgresServer, template: str) -> Iterator[Server]:
+def _serving(postgres: PostgresServer, template: str) -> Generator[Server]:
     server = Server(postgres.create_database(f"docs_{uuid4().hex}", template=template))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:

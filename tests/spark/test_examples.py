@@ -1,5 +1,7 @@
 """The examples run from top to bottom, as a notebook and as a script."""
 
+# pyright: basic
+
 import os
 import shlex
 import subprocess

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from queen import errors
 from queen.engine.metrics.series import Analytics
@@ -96,8 +96,8 @@ async def _found(call: Call) -> Record:
 
 
 def _point(at: int, row: Record | None) -> PipelinePoint:
-    known = dict(row) if row is not None else dict.fromkeys(_VALUES)
-    return PipelinePoint(**{**known, "t": datetime.fromtimestamp(at, UTC)})
+    known: dict[str, Any] = {name: None if row is None else row[name] for name in _VALUES}
+    return PipelinePoint(t=datetime.fromtimestamp(at, UTC), **known)
 
 
 @route("GET /api/v1/holds", "List holds", Permission.BROWSE, {200: Holds}, query=PageQuery)
