@@ -157,7 +157,6 @@ class _Archive:
         self._batch_millis, self._rows_per_second = 0, 0.0
         self._holders = Holders()
         self._held_back_by: str | None = None
-        self._gaps: str | None = None
         self._began_at = time.monotonic()
 
     def run(self) -> Progress:
@@ -186,7 +185,7 @@ class _Archive:
         plan = self._plan(end_xid)
         if plan is None:
             return False
-        self._held_back_by, self._gaps = None, None
+        self._held_back_by = None
         self.say("planned")
         try:
             batch = self._carry(plan)
@@ -194,7 +193,10 @@ class _Archive:
             if self._ledger.find(self._lake.name)["batch"] < plan.batch:
                 raise
             return True  # Another driver has committed this batch and the next one.
-        self._ledger.archive(self._lake.name, batch, self._gaps)
+        gaps = None
+        if batch.missed:
+            gaps = self._ledger.missed(self._lake.name, plan.start_xid, plan.end_xid).gaps
+        self._ledger.archive(self._lake.name, batch, gaps)
         self._position, self._batch = plan.end_xid, plan.batch
         self._rows += batch.messages
         self._files += batch.files
@@ -237,8 +239,11 @@ class _Archive:
             )
         self._check_missed(archive)
         if archive["planned_batch"] is not None:
-            # Planned by a run that failed. Its hold may be gone.
-            return self._ledger.plan(self._lake.name, archive["end_xid"])
+            # Planned by a run that failed, or by another driver. Its hold may be gone.
+            plan = self._ledger.plan(self._lake.name, archive["end_xid"])
+            if plan is None and self._ledger.find(self._lake.name)["batch"] > self._batch:
+                return self._plan(end_xid)  # The other driver has archived it.
+            return self._existing(plan)
         until = self._ledger.ask(horizon)
         if end_xid is not None:
             until = min(until, end_xid)
@@ -249,9 +254,11 @@ class _Archive:
         )
         if end is None:
             return None
-        plan = self._ledger.plan(self._lake.name, end.position.horizon)
+        return self._existing(self._ledger.plan(self._lake.name, end.position.horizon))
+
+    def _existing(self, plan: Plan | None) -> Plan:
         if plan is None:
-            raise errors.QueueNotFound(f"queue {config.queue} was deleted")
+            raise errors.QueueNotFound(f"queue {self._config.queue} was deleted")
         return plan
 
     def _check_missed(self, archive: Mapping[str, Any]) -> None:
@@ -283,7 +290,6 @@ class _Archive:
         self.say("written")
         # After the tasks have read: later removals concern messages that the files have.
         missed = self._ledger.missed(self._lake.name, plan.start_xid, plan.end_xid)
-        self._gaps = missed.gaps
         total = self._ledger.find(self._lake.name)["missed_messages"] + missed.messages
         batch = msgspec.structs.replace(
             Batch.of(plan.batch, plan.token, files), missed=missed.messages, missed_total=total
