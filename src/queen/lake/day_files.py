@@ -3,6 +3,8 @@
 # pyright: basic, reportAttributeAccessIssue=false
 import contextlib
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Any, Final
@@ -13,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from queen.arrow.columns import BY_NAME
-from queen.lake.lake import DataFile
-from queen.lake.storage import Storage, open_file
+from queen.lake.records import DataFile
+from queen.lake.storage import NO_OPTIONS, Storage, StorageOptions
 
 SCHEMA: Final = pa.schema(
     [
@@ -36,6 +38,11 @@ _DAY_MICROS: Final = 86_400_000_000
 _REPEATED: Final = ["queue", "partition"]
 _BOUNDED: Final = ["queue", "partition", "offset", "id", "transactionId", "traceId", "createdAt"]
 _EPOCH: Final = date(1970, 1, 1)
+_TIME: Final = "createdAt"
+_TIME_ID: Final = str(list(BY_NAME).index(_TIME) + 1).encode()
+_UPLOADS: Final = 3
+"""Attempts to upload a file, in addition to the retries of each request."""
+_COPY_BYTES: Final = 8 * 2**20
 
 
 class DayFiles:
@@ -49,9 +56,19 @@ class DayFiles:
         files.closed  # The files that were written.
     """
 
-    def __init__(self, folder: str, name: str) -> None:
+    def __init__(
+        self,
+        folder: str,
+        name: str,
+        *,
+        options: StorageOptions = NO_OPTIONS,
+        schema: pa.Schema = SCHEMA,
+    ) -> None:
+        self._storage = Storage(folder, options)
         self._folder = folder
         self._name = f"{name}-{uuid4().hex}.parquet"
+        self._schema = schema
+        self._time = _time_column(schema)
         self._open: dict[int, _DayFile] = {}
         self.closed: list[DataFile] = []
 
@@ -63,36 +80,51 @@ class DayFiles:
             for each in self._open.values():
                 each.abandon()
             return
-        self.closed += [self._open[day].close() for day in sorted(self._open)]
-        Storage(self._folder).make_durable(file.path for file in self.closed)
+        try:
+            self.closed += [self._open[day].close() for day in sorted(self._open)]
+        finally:
+            for each in self._open.values():
+                each.abandon()  # Does nothing with files that are closed.
+        self._storage.make_durable(file.path for file in self.closed)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for day, rows in _by_day(batch.cast(SCHEMA)):
+        for day, rows in _by_day(batch.cast(self._schema), self._time):
             if day not in self._open:
                 named = (_EPOCH + timedelta(days=day)).isoformat()
-                self._open[day] = _DayFile(f"{self._folder}/day={named}/{self._name}", day)
+                path = f"{self._folder}/day={named}/{self._name}"
+                self._open[day] = _DayFile(self._storage, path, day, self._schema)
             self._open[day].write(rows)
         if sum(each.held_bytes for each in self._open.values()) >= _HELD_BYTES:
             max(self._open.values(), key=lambda each: each.held_bytes).flush()
 
 
 class _DayFile:
-    """One file, written in row groups of a useful size."""
+    """
+    One file, written in row groups of a useful size.
 
-    def __init__(self, path: str, day: int) -> None:
+    A file of an object store is written to a local disk first, because Arrow can't abort an upload:
+    the file of a failed attempt would be completed, or its parts would stay in the bucket.
+    """
+
+    def __init__(self, storage: Storage, path: str, day: int, schema: pa.Schema) -> None:
+        self._storage = storage
         self._path = path
         self._day = _EPOCH + timedelta(days=day)
-        self._stream: Any = open_file(path)
+        self._is_remote = not path.startswith("/")
+        self._stream: Any = tempfile.TemporaryFile() if self._is_remote else storage.create(path)  # noqa: SIM115
+        repeated = [name for name in _REPEATED if name in schema.names]
+        bounded = [name for name in schema.names if name in _BOUNDED or name not in BY_NAME]
         self._writer = pq.ParquetWriter(
             self._stream,
-            SCHEMA,
+            schema,
             compression="zstd",
-            use_dictionary=_REPEATED,  # pyright: ignore[reportArgumentType] - it takes names
-            write_statistics=_BOUNDED,  # pyright: ignore[reportArgumentType] - likewise
+            use_dictionary=repeated,  # pyright: ignore[reportArgumentType] - it takes names
+            write_statistics=bounded,  # pyright: ignore[reportArgumentType] - likewise
             store_schema=False,
         )
         self._held: list[pa.RecordBatch] = []
         self._messages = 0
+        self._is_closed = False
         self.held_bytes = 0
 
     def write(self, rows: pa.RecordBatch) -> None:
@@ -113,23 +145,48 @@ class _DayFile:
         self.flush()
         self._writer.close()
         size_bytes = self._stream.tell()
+        if self._is_remote:
+            self._upload()
         self._stream.close()
+        self._is_closed = True
         return DataFile(self._path, self._day, self._messages, size_bytes)
 
     def abandon(self) -> None:
         """Delete the incomplete file of a failed attempt."""
+        if self._is_closed:
+            return
         with contextlib.suppress(Exception):  # The file is deleted anyway.
             self._writer.close()
         self._stream.close()
-        if self._path.startswith("/"):
+        self._is_closed = True
+        if not self._is_remote:
             os.unlink(self._path)
 
+    def _upload(self) -> None:
+        for attempt in range(1, _UPLOADS + 1):
+            self._stream.seek(0)
+            try:
+                with self._storage.create(self._path) as target:
+                    shutil.copyfileobj(self._stream, target, _COPY_BYTES)
+                return
+            except OSError:
+                if attempt == _UPLOADS:
+                    raise
 
-def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+
+def _time_column(schema: pa.Schema) -> str:
+    """Return the name of the column with the time of a message, also in a table that renamed it."""
+    for field in schema:
+        if (field.metadata or {}).get(b"PARQUET:field_id") == _TIME_ID:
+            return field.name
+    return _TIME
+
+
+def _by_day(batch: pa.RecordBatch, time: str) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield days since 1970 with their rows, in order."""
     if not batch.num_rows:
         return
-    instants = batch.column("createdAt").cast(pa.int64()).to_numpy(zero_copy_only=False)
+    instants = batch.column(time).cast(pa.int64()).to_numpy(zero_copy_only=False)
     first, last = int(instants.min()) // _DAY_MICROS, int(instants.max()) // _DAY_MICROS
     if first == last:
         yield first, batch

@@ -1,5 +1,5 @@
 """
-An Iceberg table, with its catalog in Queen's database.
+An Iceberg table, with its catalog in Queen's database or elsewhere.
 
 The batch is a property of the table, set in the commit that adds the files, so expiring snapshots
 can't lose it. Each commit creates a snapshot, even without files, and names its parent, so of two
@@ -8,70 +8,90 @@ batch number again.
 """
 
 # pyright: basic
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import msgspec
-import psycopg.conninfo
+import requests.exceptions
 import sqlalchemy.exc
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
+    CommitStateUnknownException,
+    NoSuchNamespaceError,
     NoSuchTableError,
+    ServerError,
+    ServiceUnavailableError,
     TableAlreadyExistsError,
+    TooManyRequestsError,
     ValidationException,
 )
 from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.manifest import DataFile as IcebergFile
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.transforms import DayTransform
-from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from queen import errors
-from queen.arrow.columns import BY_NAME, COLUMNS
-from queen.arrow.database import DURABLE
-from queen.lake.lake import Batch, CommitConflict, CommitUnknown, DataFile, Lake, backoff
-from queen.lake.storage import Storage, local
+from queen.lake.catalogs import NAMESPACE, CatalogOptions
+from queen.lake.database_catalog import DatabaseCatalog
+from queen.lake.iceberg_commits import PROPERTIES, Commit
+from queen.lake.iceberg_files import (
+    BY_DAY,
+    TABLE_SCHEMA,
+    IcebergReader,
+    data_file,
+    rewrite_schema,
+    scan_tasks,
+)
+from queen.lake.lake import (
+    MAX_SNAPSHOTS,
+    CommitConflict,
+    CommitUnknown,
+    Lake,
+    Snapshot,
+    backoff,
+)
+from queen.lake.records import Batch, DataFile
+from queen.lake.storage import NO_OPTIONS, Storage, StorageOptions, local
 
-NAMESPACE: Final = "queen"
 _BATCH: Final = "queen.batch"
-_EPOCH: Final = date(1970, 1, 1)
-_TYPES: Final = {"offset": LongType(), "createdAt": TimestamptzType()}
-_SCHEMA: Final = Schema(
-    *(
-        NestedField(
-            number, name, _TYPES.get(name, StringType()), required=not BY_NAME[name].is_optional
-        )
-        for number, name in enumerate(COLUMNS, 1)
-    )
+_READERS: Final = 16
+_UNCLEAR: Final = (
+    CommitStateUnknownException,
+    ServerError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+    OSError,
+    requests.exceptions.RequestException,
+    sqlalchemy.exc.InterfaceError,
+    sqlalchemy.exc.OperationalError,
 )
-_BY_DAY: Final = PartitionSpec(
-    PartitionField(COLUMNS.index("createdAt") + 1, 1000, DayTransform(), "day")
-)
-_PROPERTIES: Final = {
-    "commit.retry.num-retries": "0",
-    "commit.manifest-merge.enabled": "true",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "20",
-    "write.metadata.metrics.column.payload": "none",
-    "write.metadata.metrics.column.headers": "none",
-}
+"""Errors after which the commit may have been applied, or a repetition may succeed."""
 
 
 class IcebergLake(Lake):
-    """The table ``queen.<name of the archive>``."""
+    """The table ``queen.<name of the archive>``, or in the namespace of another catalog."""
 
-    def __init__(self, dsn: str, name: str, location: str, *, make: bool = False) -> None:
-        super().__init__(name, Storage(location))
-        self._catalog = SqlCatalog(
-            NAMESPACE, uri=_url(dsn), init_catalog_tables="false", pool_pre_ping="true"
-        )
-        self._identifier = (NAMESPACE, name)
+    def __init__(
+        self,
+        dsn: str,
+        name: str,
+        location: str,
+        *,
+        make: bool = False,
+        options: StorageOptions = NO_OPTIONS,
+        catalog: CatalogOptions | None = None,
+        max_snapshots: int = MAX_SNAPSHOTS,
+    ) -> None:
+        super().__init__(name, Storage(location, options))
+        self._max_snapshots = max_snapshots
+        access = {} if self.storage.is_local else options.for_iceberg()
+        self._namespace = NAMESPACE if catalog is None else catalog.namespace
+        self._catalog = DatabaseCatalog(dsn, access) if catalog is None else catalog.load(access)
+        self._identifier = (*self._namespace.split("."), name)
         try:
             self._open(make=make)
         except BaseException:
@@ -79,25 +99,31 @@ class IcebergLake(Lake):
             raise
 
     def _open(self, *, make: bool) -> None:
+        failure: Exception | None = None
         for wait_seconds in backoff():
             try:
                 with _translated():
                     location = self._table(make=make).location()
                 break
-            except (
-                CommitUnknown,
-                sqlalchemy.exc.IntegrityError,
-            ):  # Another process just created it.
+            # An IntegrityError: another process just created it.
+            except (CommitUnknown, sqlalchemy.exc.IntegrityError) as error:
+                failure = error
                 time.sleep(wait_seconds)
         else:
-            raise errors.DatabaseUnavailable("the catalog of the lake is unreachable")
+            raise errors.DatabaseUnavailable(
+                f"the catalog of the lake is unreachable: {failure}"
+            ) from failure
         if not self._is_at(location):
             raise errors.InvalidOption(
-                f"the Iceberg table {NAMESPACE}.{self.name} already exists at {location}"
+                f"the Iceberg table {self._named} already exists at {location}"
             )
 
     def _is_at(self, location: str) -> bool:
         return local(location).rstrip("/") == self.storage.location
+
+    @property
+    def _named(self) -> str:
+        return f"{self._namespace}.{self.name}"
 
     def close(self) -> None:
         self._catalog.close()
@@ -115,33 +141,33 @@ class IcebergLake(Lake):
         return msgspec.json.decode(text, type=Batch) if text else None
 
     def files_in(self, table: Table) -> list[DataFile]:
-        return [_data_file(file) for file in _files(table)]
+        with _translated():
+            return [data_file(table, task) for task in scan_tasks(table)]
+
+    def snapshot(self) -> Snapshot:
+        table = self.load()
+        tasks = scan_tasks(table)
+        reader = IcebergReader(table, tasks, self.storage.options)
+        return Snapshot([data_file(table, task) for task in tasks], reader, rewrite_schema(table))
 
     def append(self, table: Table, batch: Batch, files: Sequence[DataFile]) -> None:
         known_by = {_BATCH: msgspec.json.encode(batch).decode()}
+        # Tables of earlier releases get the current settings too.
+        missing = {name: PROPERTIES[name] for name in PROPERTIES if name not in table.properties}
         with _translated():
-            transaction = table.transaction()
-            transaction.set_properties(known_by)
-            with transaction.update_snapshot(known_by).merge_append() as snapshot:
-                for file in files:
-                    snapshot.append_data_file(_iceberg_file(table, file))
-            self._settle(transaction.commit_transaction())
+            commit = Commit(table)
+            commit.expire_beyond(self._max_snapshots)
+            commit.set_properties({**missing, **known_by})
+            commit.append_files(_iceberg_files(table, files), known_by)
+            self._settle(commit)
 
     def rewrite_files(self, table: Table, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
-        if tuple(table.schema().column_names) != COLUMNS:
-            raise errors.InvalidOption(
-                f"table {NAMESPACE}.{self.name} has columns that Queen did not create"
-            )
         paths = {file.path for file in old}
         with _translated():
-            transaction = table.transaction()
-            with transaction.update_snapshot().overwrite() as snapshot:
-                for file in _files(table):
-                    if file.file_path in paths:
-                        snapshot.delete_data_file(file)
-                for file in new:
-                    snapshot.append_data_file(_iceberg_file(table, file))
-            self._settle(transaction.commit_transaction())
+            commit = Commit(table)
+            present = [task.file for task in scan_tasks(table) if task.file.file_path in paths]
+            commit.replace_files(present, _iceberg_files(table, new))
+            self._settle(commit)
 
     def expire(self, seconds: float) -> int:
         table = self.load()
@@ -151,7 +177,7 @@ class IcebergLake(Lake):
             table.maintenance.expire_snapshots().older_than(before).commit()
         return count - len(self.load().snapshots())
 
-    def remove_orphans(self, seconds: float) -> int:
+    def remove_orphans(self, seconds: float, snapshot_seconds: float = 0) -> int:
         before = datetime.now(UTC).timestamp() - seconds
         # Listed first, so that files of a concurrent commit are known afterwards.
         old = [
@@ -170,28 +196,33 @@ class IcebergLake(Lake):
                 return table
             # An archive that has moved before its first batch. The catalog has only an empty table.
             self._catalog.drop_table(self._identifier)
-        except NoSuchTableError as error:
+        except (NoSuchTableError, NoSuchNamespaceError) as error:
             if not make:
-                raise errors.NotFound(f"table {NAMESPACE}.{self.name} does not exist") from error
+                raise errors.NotFound(f"table {self._named} does not exist") from error
         has_files = next(self.storage.entries(self.folder), None) is not None
         # If another process has just created the table, it may have written files.
         if has_files and not self._catalog.table_exists(self._identifier):
             # They would be deleted later, as leftovers of failed attempts.
             raise errors.InvalidOption(f"{self.folder} contains files of something else")
-        self._catalog.create_namespace_if_not_exists(NAMESPACE)
+        self._catalog.create_namespace_if_not_exists(self._identifier[:-1])
         try:
             return self._catalog.create_table(
-                self._identifier, _SCHEMA, self.storage.location, _BY_DAY, properties=_PROPERTIES
+                self._identifier, TABLE_SCHEMA, self.storage.location, BY_DAY, properties=PROPERTIES
             )
         except TableAlreadyExistsError:
             return self._catalog.load_table(self._identifier)
 
-    def _settle(self, table: Table) -> None:
-        """Make the commit durable, because the ledger relies on it after a power failure."""
+    def _settle(self, commit: Commit) -> None:
+        """Commit and make it durable, because the ledger relies on it after a power failure."""
+        table = commit.commit_transaction()
         snapshot = table.current_snapshot()
         assert snapshot is not None
-        manifests = [each.manifest_path for each in snapshot.manifests(table.io)]
-        self.storage.make_durable([table.metadata_location, snapshot.manifest_list, *manifests])
+        # Manifests of earlier snapshots are durable already.
+        self.storage.make_durable(
+            [table.metadata_location, snapshot.manifest_list, *commit.written]
+        )
+        with contextlib.suppress(Exception):  # The compaction removes what stays.
+            self.storage.delete(commit.removable)
 
 
 @contextmanager
@@ -201,29 +232,22 @@ def _translated() -> Iterator[None]:
         yield
     except (CommitFailedException, ValidationException) as error:
         raise CommitConflict(str(error)) from error
-    except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError) as error:
+    except (FileNotFoundError, PermissionError):
+        raise
+    except _UNCLEAR as error:
         raise CommitUnknown(str(error)) from error
 
 
-def _files(table: Table) -> list[IcebergFile]:
-    """Return the files of the table, sorted by name, which is the order of the archive."""
-    tasks = list(table.scan().plan_files())
-    if any(task.delete_files for task in tasks):
-        raise errors.InvalidOption(
-            f"{'.'.join(table.name())} has delete files: rewrite its data files first"
-        )
-    return sorted((task.file for task in tasks), key=lambda file: file.file_path)
+def _iceberg_files(table: Table, files: Sequence[DataFile]) -> list[IcebergFile]:
+    """Read the footers of files, concurrently because an object store responds slowly."""
 
+    def describe(file: DataFile) -> IcebergFile:
+        return parquet_file_to_data_file(table.io, table.metadata, file.path)
 
-def _data_file(file: IcebergFile) -> DataFile:
-    day: Any = file.partition[0]
-    if not isinstance(day, date):
-        day = _EPOCH + timedelta(days=day)
-    return DataFile(file.file_path, day, file.record_count, file.file_size_in_bytes)
-
-
-def _iceberg_file(table: Table, file: DataFile) -> IcebergFile:
-    return parquet_file_to_data_file(table.io, table.metadata, file.path)
+    if len(files) < 2:
+        return [describe(file) for file in files]
+    with ThreadPoolExecutor(min(len(files), _READERS)) as pool:
+        return list(pool.map(describe, files))
 
 
 def _known(table: Table) -> set[str]:
@@ -237,14 +261,6 @@ def _known(table: Table) -> set[str]:
                 seen.add(manifest.manifest_path)
                 entries = manifest.fetch_manifest_entry(table.io)
                 known.update(entry.data_file.file_path for entry in entries)
-    known.update(file.statistics_path for file in table.metadata.statistics)
+    statistics = (*table.metadata.statistics, *table.metadata.partition_statistics)
+    known.update(file.statistics_path for file in statistics)
     return {local(path) for path in known | seen}
-
-
-def _url(dsn: str) -> str:
-    """Convert a libpq DSN to SQLAlchemy's. The catalog's tables are in the schema ``queen``."""
-    options = psycopg.conninfo.conninfo_to_dict(dsn)
-    path = f"{options.pop('options', '')} {DURABLE} -c search_path=queen".strip()
-    query = {name: str(value) for name, value in options.items() if value is not None}
-    made = sqlalchemy.URL.create("postgresql+psycopg", query={**query, "options": path})
-    return made.render_as_string(hide_password=False)

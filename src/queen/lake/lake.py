@@ -10,14 +10,19 @@ commits on top of the same state in which it read the number.
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from datetime import date
 from typing import Any, Final, Self
 
 import msgspec
+import pyarrow as pa
 
 from queen import errors
+from queen.lake.day_files import SCHEMA
+from queen.lake.reading import Reader
+from queen.lake.records import Batch, DataFile
 from queen.lake.storage import Storage
 
+MAX_SNAPSHOTS: Final = 100
+"""Default number of snapshots of a table. A commit copies the description of each."""
 _ATTEMPTS: Final = 30
 _LEAST_WAIT_SECONDS: Final = 0.05
 _MOST_WAIT_SECONDS: Final = 2.0
@@ -31,32 +36,13 @@ class CommitUnknown(Exception):
     """The response was lost. The commit may have been applied."""
 
 
-class DataFile(msgspec.Struct, frozen=True):
-    """A Parquet file of messages of one day."""
+class Snapshot(msgspec.Struct, frozen=True):
+    """One state of a table: its files, and how to read and rewrite them."""
 
-    path: str
-    day: date
-    messages: int
-    bytes: int
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """The last batch according to the lake itself."""
-
-    batch: int
-    token: int
-    files: int
-    messages: int
-    bytes: int
-    missed: int = 0
-    """Messages that were removed from the queue before this batch could read them."""
-    missed_total: int = 0
-    """The same for all batches up to this one."""
-
-    @classmethod
-    def of(cls, batch: int, token: int, files: Sequence[DataFile]) -> Self:
-        messages = sum(file.messages for file in files)
-        return cls(batch, token, len(files), messages, sum(file.bytes for file in files))
+    files: list[DataFile]
+    reader: Reader
+    schema: pa.Schema
+    """The columns of the table, for files that replace others."""
 
 
 class Lake(ABC):
@@ -83,6 +69,10 @@ class Lake(ABC):
     def files_in(self, table: Any) -> list[DataFile]:  # noqa: ANN401
         """Return all files of that state, in the order in which they were archived."""
 
+    def snapshot(self) -> Snapshot:
+        """Return the current files, in order, with their reader."""
+        return Snapshot(self.files(), Reader(self.storage.options), SCHEMA)
+
     @abstractmethod
     def append(self, table: Any, batch: Batch, files: Sequence[DataFile]) -> None:  # noqa: ANN401
         """Add files and store the batch, in one step. Raises CommitConflict and CommitUnknown."""
@@ -101,8 +91,12 @@ class Lake(ABC):
         """Expire older states. Returns their number. Raises CommitConflict and CommitUnknown."""
 
     @abstractmethod
-    def remove_orphans(self, seconds: float) -> int:
-        """Delete older files that no state of the table needs. Returns their number."""
+    def remove_orphans(self, seconds: float, snapshot_seconds: float = 0) -> int:
+        """
+        Delete older files that no state of the table needs. Returns their number.
+
+        Files of states that are younger than ``snapshot_seconds`` are needed.
+        """
 
     def __enter__(self) -> Self:
         return self
@@ -115,12 +109,14 @@ class Lake(ABC):
 
     def load(self) -> Any:  # noqa: ANN401
         """Return the current state of the table, with retries."""
+        failure: Exception | None = None
         for wait_seconds in backoff():
             try:
                 return self.load_once()
-            except CommitUnknown:
+            except CommitUnknown as error:
+                failure = error
                 time.sleep(wait_seconds)
-        return self.load_once()
+        raise errors.DatabaseUnavailable(f"the lake can't be read: {failure}") from failure
 
     def last(self) -> Batch | None:
         """Return the last batch that was committed."""
@@ -133,6 +129,7 @@ class Lake(ABC):
     def commit(self, batch: Batch, files: Sequence[DataFile]) -> Batch:
         """Commit a batch exactly once. Returns the batch in the lake. Raises LakeDiverged."""
         is_unclear = False
+        failure: Exception | None = None
         for wait_seconds in backoff():
             table = self.load()
             if there := self.find(batch.batch, batch.token, table):
@@ -143,12 +140,15 @@ class Lake(ABC):
             try:
                 self.append(table, batch, files)
                 return batch
-            except CommitConflict:
-                pass
-            except CommitUnknown:
+            except CommitConflict as error:
+                failure = error
+            except CommitUnknown as error:
+                failure = error
                 is_unclear = True
             time.sleep(wait_seconds)
-        raise errors.DatabaseUnavailable(f"batch {batch.batch} could not be committed to the lake")
+        raise errors.DatabaseUnavailable(
+            f"batch {batch.batch} could not be committed to the lake: {failure}"
+        ) from failure
 
     def find(self, batch: int, token: int, table: Any = None) -> Batch | None:  # noqa: ANN401
         """Return this batch, or None if the lake has the previous one. Raises LakeDiverged."""
@@ -165,21 +165,25 @@ class Lake(ABC):
 
     def replace(self, old: Sequence[DataFile], new: Sequence[DataFile]) -> bool:
         """Replace files by others. Returns False if another process has removed one of them."""
-        paths = {file.path for file in old}
+        failure: Exception | None = None
         for wait_seconds in backoff():
             try:
                 table = self.load()
-                present = {file.path for file in self.files_in(table)}
-                if present.issuperset(file.path for file in new):
+                present = {file.path: file.deletes for file in self.files_in(table)}
+                if present.keys() >= {file.path for file in new}:
                     return True
-                if not present.issuperset(paths):
+                # Rows that were deleted after the new files were written would come back.
+                if any(present.get(file.path) != file.deletes for file in old):
                     self.storage.delete(file.path for file in new)
                     return False
                 self.rewrite_files(table, old, new)
                 return True
-            except (CommitConflict, CommitUnknown):
+            except (CommitConflict, CommitUnknown) as error:
+                failure = error
                 time.sleep(wait_seconds)
-        raise errors.DatabaseUnavailable("files of the lake could not be replaced")
+        raise errors.DatabaseUnavailable(
+            f"files of the lake could not be replaced: {failure}"
+        ) from failure
 
 
 def backoff() -> Sequence[float]:

@@ -36,14 +36,14 @@ class ParquetLake(Lake):
         super().__init__(name, Storage(location))
         if not self.storage.is_local:
             raise errors.InvalidOption(
-                f"{location}: plain Parquet needs a file system with atomic renames of directories;"
-                " use format iceberg for an object store"
+                f"{self.storage.location}: plain Parquet needs a file system with atomic renames of"
+                " directories; use format iceberg for an object store"
             )
         self._root = Path(self.storage.location)
         if make:
             self._root.mkdir(parents=True, exist_ok=True)
         elif not self._root.is_dir():
-            raise errors.NotFound(f"directory {location} does not exist")
+            raise errors.NotFound(f"directory {self.storage.location} does not exist")
         self._staged = str(self._root / f"_staged-{uuid4().hex}")
 
     @property
@@ -92,7 +92,7 @@ class ParquetLake(Lake):
     def expire(self, seconds: float) -> int:
         return 0
 
-    def remove_orphans(self, seconds: float) -> int:
+    def remove_orphans(self, seconds: float, snapshot_seconds: float = 0) -> int:
         before = time.time() - seconds
         count = 0
         for folder in self._root.glob("_*"):

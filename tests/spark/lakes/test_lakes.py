@@ -101,7 +101,7 @@ def test_a_committed_batch_is_stored_with_its_number(lake: Lake) -> None:
 def test_each_file_has_the_messages_of_one_day(lake: Lake) -> None:
     archive(lake, 1)
 
-    assert [(file.day.isoformat(), file.messages) for file in lake.files()] == [
+    assert [(str(file.day), file.messages) for file in lake.files()] == [
         ("2026-11-14", 60),
         ("2026-11-15", 40),
     ]
@@ -200,7 +200,7 @@ def test_files_are_replaced_in_one_step_and_the_number_stays(
 ) -> None:
     with make_lake(dsn, tmp_path, format) as lake:
         last = [archive(lake, number) for number in (1, 2, 3)][-1]
-        old = [file for file in lake.files() if file.day.isoformat() == "2026-11-14"]
+        old = [file for file in lake.files() if str(file.day) == "2026-11-14"]
         new = write(lake, "0000000001-00000", 1_000, 180, begin=BEGIN - timedelta(hours=1))
 
         assert lake.replace(old, new)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
@@ -316,3 +317,43 @@ def test_a_restart_of_postgresql_does_not_stop_the_archive(
         with Log(dsn, "orders") as log:
             assert archived(config) == log.messages()
             assert figures(log)["messages"] == 600
+
+
+@pytest.mark.parametrize(
+    ("commit_seconds", "commit_bytes", "commits"),
+    [(3_600, 10**9, 1), (3_600, 1, 4), (0, 10**9, 4)],
+    ids=["neither", "bytes", "seconds"],
+)
+def test_a_running_archive_commits_by_time_or_size(
+    spark: SparkSession,
+    log: Log,
+    config: Config,
+    commit_seconds: float,
+    commit_bytes: int,
+    commits: int,
+) -> None:
+    """Polls see new messages each time, but only some of them commit."""
+    config = msgspec.structs.replace(
+        config,
+        interval_seconds=0.01,
+        commit_seconds=commit_seconds,
+        commit_bytes=commit_bytes,
+    )
+    log.push("a", [0])
+    steps: list[str] = []
+
+    def report(progress: Progress) -> None:
+        steps.append(progress.step)
+        if progress.step == "idle":
+            if steps.count("idle") == 4:
+                raise Crash
+            # More than one transaction, because the last one never fills a batch.
+            log.push("a", [1])
+            log.push("a", [2])
+
+    with pytest.raises(Crash):
+        archive.run(spark, config, report=report)
+
+    assert steps.count("committed") == commits
+    archive.run(spark, msgspec.structs.replace(config, interval_seconds=0))
+    assert archived(config) == log.messages()

@@ -97,6 +97,8 @@ def read_file(options: SourceOptions, part: LakePart) -> Iterator[pa.RecordBatch
 def _has(file: DataFile, options: SourceOptions) -> bool:
     """Whether the file's day is in the requested time range."""
     start, end = options.starting_at, options.ending_at
+    if file.day is None:
+        return True
     return (start is None or file.day >= start.date()) and (end is None or file.day <= end.date())
 
 

@@ -22,10 +22,10 @@ from queen.arrow.holders import Holders, Wait, newest
 from queen.arrow.planning import find_queue, horizon, plan_batch, split_batch
 from queen.arrow.ranges import Position, SegmentRange
 from queen.arrow.reading import read_range
-from queen.lake import Batch, DataFile, Lake, open_lake
+from queen.lake import Batch, CatalogOptions, DataFile, Lake, StorageOptions, open_lake
 from queen.lake.day_files import DayFiles
 from queen.lake.ledger import Ledger, Plan
-from queen.lake.storage import normal, reaching
+from queen.lake.storage import NO_OPTIONS, Storage, normal, reaching
 from queen.redacted import redacted
 from queen.spark.runner.report import counted
 from queen.spark.runner.tasks import run_tasks
@@ -78,6 +78,39 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "0 ends after the messages that exist at the start.",
         ),
     ] = 0
+    commit_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Seconds between commits of a run with interval_seconds, "
+            "so that files are not too small.",
+        ),
+    ] = 60
+    commit_bytes: Annotated[
+        int,
+        Meta(ge=1, description="Payload bytes that are committed without waiting."),
+    ] = 128 * 2**20
+    max_snapshots: Annotated[
+        int,
+        Meta(
+            ge=2,
+            description="Snapshots that an Iceberg table keeps. Each commit expires older ones.",
+        ),
+    ] = 100
+    storage: Annotated[
+        StorageOptions,
+        Meta(
+            description="Object store: endpoint, region, credentials (a file). "
+            "Default: environment or role."
+        ),
+    ] = NO_OPTIONS
+    catalog: Annotated[
+        CatalogOptions | None,
+        Meta(
+            description="Iceberg catalog: uri and token_env. "
+            "Default: the catalog in Queen's database."
+        ),
+    ] = None
 
     def __repr__(self) -> str:
         return redacted(self)
@@ -119,11 +152,20 @@ def run(spark: "SparkSession", config: Config, *, report: Report | None = None) 
     location = normal(config.location)
     name = config.name or config.queue
     lake_of = (name, config.queue, config.format, location)
+    if "://" in location:
+        Storage(location, config.storage).check()
     with Ledger(config.dsn) as ledger:
         ledger.check(*lake_of)
         # Before the archive exists in the ledger: a wrong location leaves nothing behind.
         with open_lake(
-            config.dsn, name=name, format=config.format, location=location, make=True
+            config.dsn,
+            name=name,
+            format=config.format,
+            location=location,
+            make=True,
+            storage=config.storage,
+            catalog=config.catalog,
+            max_snapshots=config.max_snapshots,
         ) as lake:
             queue_id = ledger.open(*lake_of)
             archive = _Archive(spark, config, queue_id, ledger, lake, report or (lambda _: None))
@@ -158,6 +200,8 @@ class _Archive:
         self._holders = Holders()
         self._held_back_by: str | None = None
         self._began_at = time.monotonic()
+        self._commit_at = 0.0
+        """Monotonic time of the next commit, unless many bytes are waiting."""
 
     def run(self) -> Progress:
         """Archive batches until all messages that exist now are archived, or forever."""
@@ -197,6 +241,7 @@ class _Archive:
         if batch.missed:
             gaps = self._ledger.missed(self._lake.name, plan.start_xid, plan.end_xid).gaps
         self._ledger.archive(self._lake.name, batch, gaps)
+        self._commit_at = time.monotonic() + self._config.commit_seconds
         self._position, self._batch = plan.end_xid, plan.batch
         self._rows += batch.messages
         self._files += batch.files
@@ -247,6 +292,8 @@ class _Archive:
         until = self._ledger.ask(horizon)
         if end_xid is not None:
             until = min(until, end_xid)
+        if end_xid is None and not self._is_due(archive["xid"], until):
+            return None
         scope = (self._queue_id, Position(archive["xid"]), until)
         limits = (config.max_messages, config.max_bytes)
         end = self._ledger.ask(
@@ -282,6 +329,17 @@ class _Archive:
             )
         )
 
+    def _is_due(self, start_xid: int, until: int) -> bool:
+        """Whether enough time has passed since the last commit, or enough bytes are waiting."""
+        if time.monotonic() >= self._commit_at:
+            return True
+        start, most = Position(start_xid), self._config.commit_bytes
+        full = self._ledger.ask(plan_batch, self._queue_id, start, until, None, most)
+        if full is None:
+            return False
+        rest = (self._queue_id, full.position, until)
+        return self._ledger.ask(plan_batch, *rest) is not None
+
     def _carry(self, plan: Plan) -> Batch:
         """Write a batch to the lake, unless it is there."""
         if there := self._lake.find(plan.batch, plan.token):
@@ -304,10 +362,10 @@ class _Archive:
         whole = SegmentRange(self._config.queue, self._queue_id, *bounds)
         ranges = self._ledger.ask(split_batch, whole, self._config.tasks)
         names = [f"{plan.batch:010d}-{number:05d}" for number in range(len(ranges))]
-        dsn, folder = self._config.dsn, self._lake.folder
+        dsn, folder, options = self._config.dsn, self._lake.folder, self._config.storage
 
         def write(number: int) -> list[DataFile]:
-            with reaching(folder), DayFiles(folder, names[number]) as files:
+            with reaching(folder), DayFiles(folder, names[number], options=options) as files:
                 for batch in read_range(dsn, ranges[number]):
                     files.write(batch)
             return files.closed

@@ -9,20 +9,20 @@ because the second commit is retried.
 # pyright: basic
 import time
 from collections.abc import Callable, Sequence
+from datetime import date
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
-import pyarrow.parquet as pq
 from msgspec import Meta
 
 from queen import errors
 from queen.arrow.database import Connection, call
-from queen.lake import DataFile, Lake, open_lake
-from queen.lake.day_files import SCHEMA, DayFiles
+from queen.lake import CatalogOptions, DataFile, Lake, StorageOptions, open_lake
+from queen.lake.day_files import DayFiles
 from queen.lake.lake import CommitConflict, CommitUnknown, backoff
 from queen.lake.ledger import Ledger
-from queen.lake.storage import read_file
+from queen.lake.storage import NO_OPTIONS
 from queen.redacted import redacted
 from queen.spark.runner.report import counted
 from queen.spark.runner.tasks import run_tasks
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 65_536
 _DAY: Final = 86_400
+_NEVER: Final = date.min
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,6 +58,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "A batch must take less time than this.",
         ),
     ] = 3 * _DAY
+    storage: Annotated[StorageOptions, Meta(description="Object store, as in the archive.")] = (
+        NO_OPTIONS
+    )
+    catalog: Annotated[
+        CatalogOptions | None, Meta(description="Iceberg catalog, as in the archive.")
+    ] = None
 
     def __repr__(self) -> str:
         return redacted(self)
@@ -94,54 +101,72 @@ def run(
         archive = ledger.find(config.name)
     said: Callable[[Progress], object] = report or (lambda _: None)
     format, location = archive["format"], archive["location"]
-    with open_lake(config.dsn, name=config.name, format=format, location=location) as lake:
+    with open_lake(
+        config.dsn,
+        name=config.name,
+        format=format,
+        location=location,
+        storage=config.storage,
+        catalog=config.catalog,
+    ) as lake:
         # Plain Parquet can't remove some files and add others in one step.
         progress = Progress() if format == "parquet" else _compact(spark, lake, config)
         said(progress)
         expired = _expire(lake, config.snapshot_seconds)
-        removed = lake.remove_orphans(config.orphan_seconds)
+        removed = lake.remove_orphans(config.orphan_seconds, config.snapshot_seconds)
     progress = msgspec.structs.replace(progress, expired=expired, removed=removed)
     said(progress)
     return progress
 
 
 def _compact(spark: "SparkSession", lake: Lake, config: Config) -> Progress:
-    groups = bins(lake.files(), config.target_bytes, config.max_files)
+    table = lake.snapshot()
+    groups = bins(table.files, config.target_bytes, config.max_files)
     if not groups:
         return Progress()
-    folder = lake.folder
-    paths = [[file.path for file in group] for group in groups]
+    folder, options = lake.folder, config.storage
+    reader, schema = table.reader, table.schema
 
     def write(number: int) -> list[DataFile]:
-        name = "-".join(paths[number][0].rpartition("/")[2].split("-")[:2]).removesuffix(".parquet")
-        with DayFiles(folder, name) as files:
-            for path in paths[number]:
-                with read_file(path) as stream:
-                    for batch in pq.ParquetFile(stream).iter_batches(_ROWS, columns=SCHEMA.names):
-                        files.write(batch)
+        name = _name(groups[number][0])
+        with DayFiles(folder, name, options=options, schema=schema) as files:
+            for file in groups[number]:
+                for batch in reader.read(file, schema.names, _ROWS):
+                    files.write(batch)
         return files.closed
 
     new = run_tasks(spark, len(groups), write)
     old = [file for group in groups for file in group]
-    rows = sum(file.messages for file in new)
-    if rows != sum(file.messages for file in old):
+    rows, most = (sum(file.messages for file in files) for files in (new, old))
+    # Deleted rows are not in the new files.
+    if rows > most or (rows < most and not any(file.deletes for file in old)):
         raise errors.QueenError("the new files have another number of rows than the old ones")
     if not lake.replace(old, new):
         return Progress()  # Another process has just done it.
     return Progress(replaced=len(old), made=len(new), rows=rows)
 
 
+def _name(file: DataFile) -> str:
+    """Return the batch and task of a file, so that the new file takes its place in the order."""
+    return "-".join(file.path.rpartition("/")[2].split("-")[:2]).removesuffix(".parquet")
+
+
 def bins(files: Sequence[DataFile], target_bytes: int, max_files: int) -> list[list[DataFile]]:
-    """Group adjacent files of one day to about the target size, at least two per group."""
+    """
+    Group adjacent files of one day to about the target size, at least two per group.
+
+    Files with deleted rows are always included, so that those rows leave the disk.
+    """
     made: list[list[DataFile]] = []
-    by_day = groupby(sorted(files, key=lambda file: file.day), key=lambda file: file.day)
+    known = [file for file in files if file.day is not None]
+    by_day = groupby(sorted(known, key=lambda file: file.day or _NEVER), key=lambda file: file.day)
     for _, of_day in by_day:
         group: list[DataFile] = []
         room = 0
         for file in of_day:
             room -= file.bytes
             # A file that almost has the target size is kept.
-            is_small = file.bytes < target_bytes // 2
+            is_small = file.bytes < target_bytes // 2 or bool(file.deletes)
             if room < 0 or not is_small:
                 group, room = [], target_bytes - file.bytes
                 made.append(group)
@@ -149,7 +174,8 @@ def bins(files: Sequence[DataFile], target_bytes: int, max_files: int) -> list[l
                 group.append(file)
             else:
                 room = 0
-    return _first([group for group in made if len(group) > 1], max_files)
+    wanted = [group for group in made if len(group) > 1 or any(file.deletes for file in group)]
+    return _first(wanted, max_files)
 
 
 def _first(groups: list[list[DataFile]], max_files: int) -> list[list[DataFile]]:

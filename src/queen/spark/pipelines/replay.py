@@ -22,8 +22,9 @@ from queen import errors
 from queen.arrow.columns import COLUMNS
 from queen.arrow.database import Connection, call, connect
 from queen.arrow.planning import find_queue, horizon
-from queen.lake import open_lake
-from queen.lake.storage import normal
+from queen.lake import CatalogOptions, StorageOptions, open_lake
+from queen.lake.reading import TimeRange
+from queen.lake.storage import NO_OPTIONS, normal
 from queen.redacted import redacted
 from queen.spark import register
 from queen.spark.format.lake_files import frame
@@ -85,6 +86,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Meta(ge=1, description="Messages per batch, approximately. A batch is one transaction."),
     ] = 500_000
     tasks: Annotated[int, Meta(ge=1, le=10_000, description="Number of tasks per batch.")] = 8
+    storage: Annotated[StorageOptions, Meta(description="Object store, as in the archive.")] = (
+        NO_OPTIONS
+    )
+    catalog: Annotated[
+        CatalogOptions | None, Meta(description="Iceberg catalog, as in the archive.")
+    ] = None
 
     def __repr__(self) -> str:
         return redacted(self)
@@ -199,9 +206,16 @@ def _source(spark: SparkSession, config: Config) -> Read:
         return lambda start, end, columns: _queue(spark, config, start, end, columns)
     place = normal(config.location)
     archive = config.archive or config.from_queue or ""
-    with open_lake(config.dsn, name=archive, format=config.format, location=place) as lake:
-        files = lake.files()
-    return lambda start, end, columns: frame(spark, files, start=start, end=end, columns=columns)
+    with open_lake(
+        config.dsn,
+        name=archive,
+        format=config.format,
+        location=place,
+        storage=config.storage,
+        catalog=config.catalog,
+    ) as lake:
+        table = lake.snapshot()
+    return lambda start, end, columns: frame(spark, table, TimeRange(start, end), columns)
 
 
 def _queue(

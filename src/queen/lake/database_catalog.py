@@ -1,0 +1,80 @@
+"""The catalog of Iceberg tables in Queen's own database."""
+
+# pyright: basic
+from collections.abc import Mapping
+from typing import Any, Self
+
+import psycopg.conninfo
+import sqlalchemy
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import TableRequirement, TableUpdate
+
+from queen.arrow.database import DURABLE
+from queen.lake.catalogs import NAMESPACE
+
+
+class DatabaseCatalog(SqlCatalog):
+    """
+    pyiceberg's catalog, whose commits don't read and copy all snapshots of a table again.
+
+    Files with metadata never change, so the last one that was read or written is kept.
+    """
+
+    def __init__(self, dsn: str, storage: Mapping[str, str]) -> None:
+        super().__init__(
+            NAMESPACE, uri=_url(dsn), init_catalog_tables="false", pool_pre_ping="true", **storage
+        )
+        self._last: tuple[str, TableMetadata] | None = None
+
+    def _convert_orm_to_iceberg(self, orm_table: Any) -> Table:  # noqa: ANN401 - of SQLAlchemy
+        location = orm_table.metadata_location
+        last = self._last
+        if last is None or last[0] != location:
+            table = super()._convert_orm_to_iceberg(orm_table)
+            table.metadata = self._keep(table.metadata_location, table.metadata)
+            return table
+        identifier = (*self.identifier_to_tuple(orm_table.table_namespace), orm_table.table_name)
+        io = self._load_file_io(last[1].properties, location)
+        return Table(identifier, last[1], location, io, self)
+
+    def commit_table(
+        self,
+        table: Table,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> CommitTableResponse:
+        answer = super().commit_table(table, requirements, updates)
+        kept = self._keep(answer.metadata_location, answer.metadata)
+        return answer.model_copy(update={"metadata": kept})
+
+    def _keep(self, location: str, metadata: TableMetadata) -> TableMetadata:
+        shared = [_SharedSnapshot.of(each) for each in metadata.snapshots]
+        kept = metadata.model_copy(update={"snapshots": shared})
+        self._last = (location, kept)
+        return kept
+
+
+class _SharedSnapshot(Snapshot):
+    """A snapshot that copies of the metadata share, because it never changes."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Self:
+        if isinstance(snapshot, cls):
+            return snapshot
+        values = {name: getattr(snapshot, name) for name in Snapshot.model_fields}
+        return cls.model_construct(_fields_set=snapshot.model_fields_set, **values)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        return self
+
+
+def _url(dsn: str) -> str:
+    """Convert a libpq DSN to SQLAlchemy's. The catalog's tables are in the schema ``queen``."""
+    options = psycopg.conninfo.conninfo_to_dict(dsn)
+    path = f"{options.pop('options', '')} {DURABLE} -c search_path=queen".strip()
+    query = {name: str(value) for name, value in options.items() if value is not None}
+    made = sqlalchemy.URL.create("postgresql+psycopg", query={**query, "options": path})
+    return made.render_as_string(hide_password=False)

@@ -1,0 +1,48 @@
+"""Read files of a lake in tasks. Readers are pickled, so they have no secrets."""
+
+# pyright: basic
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from queen.lake.records import DataFile
+from queen.lake.storage import NO_OPTIONS, StorageOptions
+
+
+class TimeRange(NamedTuple):
+    """Messages from ``start`` on, and before ``end``."""
+
+    start: datetime | None = None
+    end: datetime | None = None
+
+    def filter(self, column: str = "createdAt") -> ds.Expression | None:
+        """Return the range as a condition on a column."""
+        instant = pa.timestamp("us", "UTC")
+        bounds = [
+            *([] if self.start is None else [ds.field(column) >= pa.scalar(self.start, instant)]),
+            *([] if self.end is None else [ds.field(column) < pa.scalar(self.end, instant)]),
+        ]
+        return None if not bounds else bounds[0] if len(bounds) == 1 else bounds[0] & bounds[1]
+
+
+ALWAYS = TimeRange()
+
+
+class Reader:
+    """Reads files as they are: by the names of their columns."""
+
+    def __init__(self, options: StorageOptions = NO_OPTIONS) -> None:
+        self._options = options
+
+    def read(
+        self, file: DataFile, columns: Sequence[str], rows: int, during: TimeRange = ALWAYS
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of a file in a time range, in batches of at most ``rows``."""
+        system, path = self._options.for_arrow(file.path)
+        dataset = ds.dataset(path, filesystem=system, format="parquet")
+        yield from dataset.to_batches(
+            columns=list(columns), filter=during.filter(), batch_size=rows, batch_readahead=2
+        )

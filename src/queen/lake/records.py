@@ -1,0 +1,38 @@
+"""Records of a lake: its files and its batches."""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Self
+
+import msgspec
+
+
+class DataFile(msgspec.Struct, frozen=True):
+    """A Parquet file of messages of one day."""
+
+    path: str
+    day: date | None
+    """None if another tool partitioned the table differently."""
+    messages: int
+    bytes: int
+    deletes: tuple[str, ...] = ()
+    """Files of deleted rows. They count in ``messages``."""
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """The last batch according to the lake itself."""
+
+    batch: int
+    token: int
+    files: int
+    messages: int
+    bytes: int
+    missed: int = 0
+    """Messages that were removed from the queue before this batch could read them."""
+    missed_total: int = 0
+    """The same for all batches up to this one."""
+
+    @classmethod
+    def of(cls, batch: int, token: int, files: Sequence[DataFile]) -> Self:
+        messages = sum(file.messages for file in files)
+        return cls(batch, token, len(files), messages, sum(file.bytes for file in files))
