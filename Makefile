@@ -42,8 +42,9 @@ RUNTIME_LOCK := $(dir $(STAMP))runtime.lock
 .PHONY: chart check check-code check-dashboard check-lock check-prose crds dashboard deploy-files dist docs docs-properdocs \
 	docs-serve examples format image lock packages reference results schema setup surface sync-types \
 	test test-attacks test-browser test-browser-scale test-fast test-faults test-image test-model test-nightly test-spark \
-	test-spark-short \
+	test-spark-short versitygw \
 	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs \
+	bench-lake \
 	bench-retention bench-spark
 
 setup: packages $(STAMP) $(NODE_STAMP) $(BIN)/vale
@@ -77,6 +78,15 @@ $(BIN)/helm: tools/helm/go.mod tools/helm/go.sum | $(STAMP)
 		helm.sh/helm/v3/cmd/helm
 	rm -rf .venv/go-helm
 	touch $@
+
+# An S3-compatible server, for the nightly tests of lakes in object stores.
+$(BIN)/versitygw: tools/versitygw/go.mod tools/versitygw/go.sum | $(STAMP)
+	cd tools/versitygw && $(call GO,versitygw) build -buildvcs=false -trimpath -o $(CURDIR)/$@ -ldflags='-s -w' \
+		github.com/versity/versitygw/cmd/versitygw
+	rm -rf .venv/go-versitygw
+	touch $@
+
+versitygw: $(BIN)/versitygw
 
 check: check-code check-dashboard check-prose check-lock
 
@@ -131,7 +141,7 @@ test-faults:
 	$(PYTEST) -m slow --timeout=1800 tests/system tests/sql tests/attacks
 
 # The tests that are too long for every commit: rare faults, and every page in every form.
-test-nightly: dashboard docs $(SPARK_CLASSES) $(BIN)/helm
+test-nightly: dashboard docs $(SPARK_CLASSES) $(BIN)/helm $(BIN)/versitygw
 	$(PYTEST) $(BOUNDED) -n $(SPARK_WORKERS) --dist loadfile -m nightly tests
 
 # Build the image and run it. Needs buildah, podman, runc and mmdebstrap.
@@ -185,6 +195,10 @@ bench-growth:
 # `make bench-retention BENCH_FLAGS="--partitions 2000 --messages 20000 --seconds 5"` is the small form.
 bench-retention:
 	$(BIN)/python -m benchmarks.retention $(BENCH_FLAGS)
+
+# `make bench-lake BENCH_FLAGS="--commits 400"` is the small form.
+bench-lake:
+	$(BIN)/python -m benchmarks.lake $(BENCH_FLAGS)
 
 # `make bench-spark BENCH_FLAGS="--messages 200000 --rounds 1"` is the small form.
 bench-spark:
