@@ -7,6 +7,7 @@ import pytest
 
 from queen import errors
 from queen.server.http.router import Router
+from queen.server.routes import iceberg
 from queen.server.routes.table import ROUTES
 
 _OF_OTHERS: Final = {
@@ -15,7 +16,7 @@ _OF_OTHERS: Final = {
     *(code for code, error in errors.every().items() if error.is_local),
 }
 """Codes that no server returns."""
-_ROUTER: Final = Router(ROUTES)
+_ROUTER: Final = Router((*ROUTES, *iceberg.ROUTES))
 _seen: Final[set[str]] = set()
 
 

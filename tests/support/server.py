@@ -158,7 +158,7 @@ class Server:
         parameters: Mapping[str, str | int | float] | None = None,
     ) -> Reply:
         """One exchange. ``/api/v1`` is added to paths that have no ``/api`` and are not probes."""
-        if not path.startswith(("/api/", "/livez", "/readyz", "/health", "/metrics")):
+        if not path.startswith(("/api/", "/iceberg/", "/livez", "/readyz", "/health", "/metrics")):
             path = f"/api/v1{path}"
         # Already encoded, because a name in a path may contain a slash as %2F.
         url = URL(self.base_url + path, encoded=True)

@@ -20,6 +20,7 @@ from queen.server.http.static_files import StaticFiles, without_prefix
 from queen.server.memory_budget import Unsent
 from queen.server.metrics.host import WorkerSlot
 from queen.server.middleware import audit
+from queen.server.routes import iceberg
 from queen.server.routes.table import ROUTES
 from queen.server.runtime import Runtime
 from queen.settings import Settings
@@ -41,7 +42,7 @@ class App:
     def __init__(self, settings: Settings, slot: WorkerSlot | None = None) -> None:
         self.settings = settings
         self._slot = slot
-        self._router = Router(ROUTES)
+        self._router = Router((*ROUTES, *iceberg.ROUTES))
         self._origins = Origins(settings)
         self._oidc = Oidc(settings) if settings.oidc_client_id else None
         self._files = StaticFiles(settings, self._oidc)

@@ -19,6 +19,7 @@ from queen.server.compression import Compressible
 from queen.server.decoding.bodies import Bodies
 from queen.server.heartbeat import Heartbeat
 from queen.server.http import openapi
+from queen.server.lake_tables import LakeTables
 from queen.server.live.feed import Feed
 from queen.server.memory_budget import Budget, Unsent
 from queen.server.metrics.host import HostMetrics, WorkerSlot
@@ -73,6 +74,7 @@ class Runtime:
             parts.push_async_callback(engine.close)
             state = _build_state(engine, settings, slot, unsent, log)
             parts.push_async_callback(state.audit.close)
+            parts.callback(state.tables.close)
             if oidc is not None:
                 parts.push_async_callback(oidc.close)
             parts.push_async_callback(state.authenticator.close)
@@ -136,6 +138,7 @@ def _build_state(
         operations=operations,
         heartbeat=heartbeat,
         readiness=Readiness(engine.store),
+        tables=LakeTables(settings.dsn),
     )
 
 

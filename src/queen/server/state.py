@@ -11,6 +11,7 @@ from queen.server.auth.authenticator import Authenticator
 from queen.server.compression import Compressible
 from queen.server.decoding.bodies import Bodies
 from queen.server.heartbeat import Heartbeat
+from queen.server.lake_tables import LakeTables
 from queen.server.memory_budget import Budget, Unsent
 from queen.server.metrics.host import HostMetrics
 from queen.server.operations.runner import Operations
@@ -35,5 +36,6 @@ class State(msgspec.Struct, kw_only=True):
     operations: Operations
     heartbeat: Heartbeat
     readiness: Readiness
+    tables: LakeTables
     started_at: float = msgspec.field(default_factory=time.monotonic)
     is_draining: bool = False

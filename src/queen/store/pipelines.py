@@ -33,6 +33,12 @@ class Pipelines:
         """The history of a pipeline. Buckets without reports are missing."""
         return await self._database.fetch("pipeline_series", name, start, end, bucket_seconds)
 
+    async def tables(
+        self, namespace: str, patterns: Sequence[str] | None, name: str | None = None
+    ) -> list[Record]:
+        """List Iceberg tables of archives whose queue matches the patterns, or one of them."""
+        return await self._database.fetch("archive_tables", namespace, patterns, name)
+
     async def one(self, name: str) -> Record | None:
         rows = await self._database.fetch("pipeline", name, STALE_SECONDS)
         return rows[0] if rows else None

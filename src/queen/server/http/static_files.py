@@ -20,7 +20,7 @@ from queen.settings import Settings
 
 FOLDER: Final = Path(__file__).parents[1] / "dashboard"
 """The output of `make dashboard`, which is part of the wheel."""
-_OF_ROUTES: Final = (b"api", b"ws", b"metrics", b"livez", b"readyz", b"health")
+_OF_ROUTES: Final = (b"api", b"iceberg", b"ws", b"metrics", b"livez", b"readyz", b"health")
 """First segments of paths that are never pages: they return a problem document."""
 _FOR_EVER: Final = b"public, max-age=31536000, immutable"
 _ASK_FIRST: Final = b"no-cache"

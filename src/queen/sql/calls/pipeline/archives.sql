@@ -131,3 +131,15 @@ select q.name as queue
 from queen.archives a
 left join queen.queues q on q.id = a.queue_id and q.deleted_at is null
 where a.name = $1;
+
+-- name: archive_tables
+-- Iceberg tables of a namespace, or one of them, whose archive reads a queue that matches the patterns $2.
+select t.table_name as name, q.name as queue
+from queen.iceberg_tables t
+left join queen.archives a on a.name = t.table_name and a.format = 'iceberg'
+left join queen.queues q on q.id = a.queue_id and q.deleted_at is null
+where t.catalog_name = $1
+  and t.table_namespace = $1
+  and ($3::text is null or t.table_name = $3)
+  and ($2::text[] is null or (q.id is not null and queen.sees(q.name, q.namespace, $2)))
+order by t.table_name;

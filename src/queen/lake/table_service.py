@@ -1,0 +1,105 @@
+"""
+Load and commit tables of Queen's catalog for clients of Iceberg's REST protocol.
+
+A commit checks the client's requirements against the current metadata, writes new metadata, and
+swaps its location in one row of PostgreSQL. Of two concurrent commits, one finds another location
+in the row and is rejected, so no snapshot is lost.
+"""
+
+# pyright: basic
+import contextlib
+import threading
+from typing import Any, Final
+
+import msgspec
+
+from queen import errors
+from queen.lake.catalogs import NAMESPACE
+from queen.lake.database_catalog import DatabaseCatalog
+from queen.lake.storage import NO_OPTIONS
+
+_OWN: Final = "queen."
+"""Prefix of properties by which archives commit exactly once."""
+_LOCATIONS: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path")
+_REJECTED: Final = frozenset({"assign-uuid", "set-location"})
+
+
+class TableService:
+    """The tables of the catalog in one database. It connects at the first use."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._catalog: Any = None
+        self._lock = threading.Lock()
+
+    def load(self, name: str) -> bytes:
+        """Return a table as Iceberg's LoadTableResult. Raises NotFound."""
+        return _result(self._load(name))
+
+    def commit(self, name: str, body: dict[str, Any]) -> bytes:
+        """Apply updates if the requirements are met. Raises NotFound, Conflict and BadRequest."""
+        from pydantic import ValidationError
+        from pyiceberg.exceptions import CommitFailedException, ValidationException
+        from pyiceberg.table import CommitTableRequest
+
+        identifier = {"namespace": [NAMESPACE], "name": name}
+        _check(body.get("updates", []))
+        try:
+            request = CommitTableRequest.model_validate({**body, "identifier": identifier})
+        except ValidationError as error:
+            raise errors.BadRequest(
+                f"the commit is not valid: {error.errors()[0]['msg']}"
+            ) from error
+        catalog, table = self._connected(), self._load(name)
+        before = table.metadata
+        try:
+            answer = catalog.commit_table(table, request.requirements, request.updates)
+        except (CommitFailedException, ValidationException) as error:
+            raise errors.Conflict(str(error)) from error
+        except ValueError as error:
+            raise errors.BadRequest(str(error)) from error
+        with contextlib.suppress(Exception):  # The next compaction removes what stays.
+            catalog._delete_old_metadata(table.io, before, answer.metadata)
+        table.metadata, table.metadata_location = answer.metadata, answer.metadata_location
+        return _result(table)
+
+    def close(self) -> None:
+        if self._catalog is not None:
+            self._catalog.close()
+
+    def _load(self, name: str) -> Any:  # noqa: ANN401 - a Table
+        from pyiceberg.exceptions import NoSuchTableError
+
+        try:
+            return self._connected().load_table((NAMESPACE, name))
+        except NoSuchTableError as error:
+            raise errors.NotFound(f"table {NAMESPACE}.{name} does not exist") from error
+        except OSError as error:
+            raise errors.DatabaseUnavailable(
+                f"the metadata of table {NAMESPACE}.{name} can't be read from its storage"
+            ) from error
+
+    def _connected(self) -> Any:  # noqa: ANN401 - a Catalog
+        with self._lock:
+            if self._catalog is None:
+                self._catalog = DatabaseCatalog(self._dsn, NO_OPTIONS.for_iceberg())
+            return self._catalog
+
+
+def _check(updates: list[dict[str, Any]]) -> None:
+    """Raise BadRequest for updates that would move files, or break exactly-once commits."""
+    for update in updates:
+        action = update.get("action")
+        if action in _REJECTED:
+            raise errors.BadRequest(f"the update {action} is not supported for tables of archives")
+        names = [*(update.get("updates") or {}), *(update.get("removals") or [])]
+        if action in ("set-properties", "remove-properties"):
+            for name in names:
+                if name.startswith(_OWN) or name in _LOCATIONS:
+                    raise errors.BadRequest(f"the property {name} can't be changed")
+
+
+def _result(table: Any) -> bytes:  # noqa: ANN401 - a Table
+    location = msgspec.json.encode(table.metadata_location)
+    metadata = table.metadata.model_dump_json().encode()
+    return b'{"metadata-location":%b,"metadata":%b,"config":{}}' % (location, metadata)
