@@ -144,11 +144,11 @@ class IcebergLake(Lake):
         with _translated():
             return [data_file(table, task) for task in scan_tasks(table)]
 
-    def snapshot(self) -> Snapshot:
-        table = self.load()
-        tasks = scan_tasks(table)
-        reader = IcebergReader(table, tasks, self.storage.options)
-        return Snapshot([data_file(table, task) for task in tasks], reader, rewrite_schema(table))
+    def snapshot(self, table: Table | None = None) -> Snapshot:
+        state: Table = self.load() if table is None else table
+        tasks = scan_tasks(state)
+        reader = IcebergReader(state, tasks, self.storage.options)
+        return Snapshot([data_file(state, task) for task in tasks], reader, rewrite_schema(state))
 
     def append(self, table: Table, batch: Batch, files: Sequence[DataFile]) -> None:
         known_by = {_BATCH: msgspec.json.encode(batch).decode()}

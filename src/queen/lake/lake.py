@@ -69,9 +69,10 @@ class Lake(ABC):
     def files_in(self, table: Any) -> list[DataFile]:  # noqa: ANN401
         """Return all files of that state, in the order in which they were archived."""
 
-    def snapshot(self) -> Snapshot:
-        """Return the current files, in order, with their reader."""
-        return Snapshot(self.files(), Reader(self.storage.options), SCHEMA)
+    def snapshot(self, table: Any = None) -> Snapshot:  # noqa: ANN401
+        """Return the files of a state, or of the current one, in order, with their reader."""
+        state = self.load() if table is None else table
+        return Snapshot(self.files_in(state), Reader(self.storage.options), SCHEMA)
 
     @abstractmethod
     def append(self, table: Any, batch: Batch, files: Sequence[DataFile]) -> None:  # noqa: ANN401

@@ -56,8 +56,7 @@ class QueueReader(DataSourceReader):
             if lake is not None:
                 whole = whole._replace(start=max(whole.start, lake.end))
             log = [] if whole.start >= whole.end else split_batch(connection, whole, options.tasks)
-        files = [] if lake is None else lake.files
-        return [*(LakePart(file.path) for file in files), *(Part(each) for each in log)]
+        return [*([] if lake is None else lake.parts), *(Part(each) for each in log)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, LakePart):

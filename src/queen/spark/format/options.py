@@ -24,7 +24,7 @@ class Option(NamedTuple):
 _SOURCE: Final = (
     *("readDsn", "columns", "schema", "partitions", "startingOffset", "endingOffset"),
     *("startingTimestamp", "endingTimestamp", "maxMessagesPerTrigger", "maxBytesPerTrigger"),
-    *("failOnDataLoss", "trailingBatch", "tasks", "tier", "archive"),
+    *("failOnDataLoss", "trailingBatch", "tasks", "tier", "archive", "storage"),
 )
 OPTIONS: Final = (
     *(Option(name, "both") for name in ("dsn", "queue")),
@@ -66,6 +66,8 @@ class SourceOptions(NamedTuple):
     has_lake: bool
     """Also read messages that only the lake has."""
     archive: str | None
+    storage: str
+    """Options of the lake's object store, as JSON."""
 
     def __repr__(self) -> str:
         return redacted(self)
@@ -111,6 +113,7 @@ def source_options(given: Mapping[str, str], environment: Mapping[str, str]) -> 
         has_trailing_batch=_has_trailing_batch(read),
         has_lake=_has_lake(read),
         archive=read.text("archive"),
+        storage=read.text("storage") or "{}",
     )
 
 

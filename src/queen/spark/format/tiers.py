@@ -11,33 +11,36 @@ from functools import reduce
 from operator import and_
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
-from pyarrow import fs
 from pyspark.sql.datasource import InputPartition
 
 from queen import errors
 from queen.arrow.columns import BY_NAME
 from queen.arrow.database import Connection, call
 from queen.arrow.ranges import Position
-from queen.lake import DataFile, open_lake
+from queen.lake import DataFile, StorageOptions, open_lake
+from queen.lake.reading import Reader, TimeRange
 from queen.spark.format.options import Offsets, SourceOptions
 
 _ROWS: Final = 20_000
+_FILTERED: Final = ("partition", "offset")
 
 
 class LakePart(InputPartition):
     """A file of the lake that one task reads."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
+    def __init__(self, reader: Reader, file: DataFile) -> None:
+        super().__init__(file.path)
+        self.reader = reader
+        self.file = file
 
 
 class Archived(NamedTuple):
-    """The files of a lake, and the position in the log after the last message in them."""
+    """The part of a queue in a lake, and the position in the log after its last message."""
 
-    files: list[DataFile]
+    parts: list[LakePart]
     end: Position
 
 
@@ -49,19 +52,21 @@ def archived(
     if archive is None:
         return None
     place = {name: archive[name] for name in ("name", "format", "location")}
-    with open_lake(options.ledger_dsn, **place) as lake:
+    storage = msgspec.json.decode(options.storage, type=StorageOptions)
+    with open_lake(options.ledger_dsn, **place, storage=storage) as lake:
         table = lake.load()
         last = lake.last_in(table)
         if last is None:
             return None
-        files = lake.files_in(table)
+        files, reader, _ = msgspec.structs.astuple(lake.snapshot(table))
     rows = call(connection, "archive_batch_end", archive["name"], last.batch, last.token)
     if not rows:
         raise errors.LakeDiverged(
             f"the lake {archive['location']} has batch {last.batch}, which the ledger of archive"
             f" {archive['name']} does not have: one was restored without the other"
         )
-    return Archived([file for file in files if _has(file, options)], Position(rows[0]["xid"]))
+    parts = [LakePart(reader, file) for file in files if _has(file, options)]
+    return Archived(parts, Position(rows[0]["xid"]))
 
 
 def _archive(
@@ -83,15 +88,15 @@ def _archive(
 
 def read_file(options: SourceOptions, part: LakePart) -> Iterator[pa.RecordBatch]:
     """Yield the messages of a file that are inside the requested bounds."""
-    system, path = fs.FileSystem.from_uri(part.path)
+    wanted = _filter(options)
+    filtered = [] if wanted is None else [each for each in _FILTERED if each not in options.columns]
+    columns = [*options.columns, *filtered]
     schema = pa.schema([(name, BY_NAME[name].arrow) for name in options.columns])
-    batches = ds.dataset(path, filesystem=system, format="parquet").to_batches(
-        columns=list(options.columns),
-        filter=_filter(options),
-        batch_size=_ROWS,
-        batch_readahead=2,
-    )
-    return (batch.cast(schema) for batch in batches if batch.num_rows)
+    during = TimeRange(options.starting_at, options.ending_at)
+    for batch in part.reader.read(part.file, columns, _ROWS, during):
+        kept = batch if wanted is None else batch.filter(wanted)
+        if kept.num_rows:
+            yield kept.select(list(options.columns)).cast(schema)
 
 
 def _has(file: DataFile, options: SourceOptions) -> bool:
@@ -103,13 +108,9 @@ def _has(file: DataFile, options: SourceOptions) -> bool:
 
 
 def _filter(options: SourceOptions) -> ds.Expression | None:
-    at, offset, partition = (ds.field(name) for name in ("createdAt", "offset", "partition"))
-    instant = BY_NAME["createdAt"].arrow
+    """Return the bounds by partition and offset."""
+    partition, offset = (ds.field(name) for name in _FILTERED)
     bounds: list[ds.Expression] = []
-    if options.starting_at is not None:
-        bounds.append(at >= pa.scalar(options.starting_at, instant))
-    if options.ending_at is not None:
-        bounds.append(at < pa.scalar(options.ending_at, instant))
     if options.partitions is not None:
         bounds.append(partition.isin(list(options.partitions)))
     bounds += [
