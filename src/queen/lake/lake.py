@@ -129,23 +129,22 @@ class Lake(ABC):
 
     def commit(self, batch: Batch, files: Sequence[DataFile]) -> Batch:
         """Commit a batch exactly once. Returns the batch in the lake. Raises LakeDiverged."""
-        is_unclear = False
+        is_attempted = False
         failure: Exception | None = None
         for wait_seconds in backoff():
             table = self.load()
             if there := self.find(batch.batch, batch.token, table):
-                # After a lost response, the lake may already have these files.
-                if not is_unclear:
+                # After a failed attempt, the lake may have these files: a store that repeats a
+                # request by itself reports its own first attempt as a conflict.
+                if not is_attempted:
                     self.storage.delete(file.path for file in files)
                 return there
             try:
                 self.append(table, batch, files)
                 return batch
-            except CommitConflict as error:
+            except (CommitConflict, CommitUnknown) as error:
                 failure = error
-            except CommitUnknown as error:
-                failure = error
-                is_unclear = True
+                is_attempted = True
             time.sleep(wait_seconds)
         raise errors.DatabaseUnavailable(
             f"batch {batch.batch} could not be committed to the lake: {failure}"

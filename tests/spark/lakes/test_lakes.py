@@ -194,6 +194,23 @@ def test_after_a_lost_response_the_commit_is_detected_by_reading(
     assert len(calls) == 1
 
 
+def test_files_of_a_commit_that_was_reported_as_a_conflict_stay(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An object store applied the commit, lost the response, and rejected the repetition."""
+    append = lake.append
+
+    def repeated(*arguments: Any) -> None:  # noqa: ANN401
+        monkeypatch.setattr(lake, "append", append)
+        append(*arguments)
+        raise CommitConflict("412")
+
+    monkeypatch.setattr(lake, "append", repeated)
+    archive(lake, 1)
+
+    assert sorted(offsets(lake.files())) == list(range(100))
+
+
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
 def test_files_are_replaced_in_one_step_and_the_number_stays(
     dsn: str, tmp_path: Path, format: str
