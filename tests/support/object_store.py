@@ -174,7 +174,7 @@ class FaultProxy:
                 """Write nothing."""
 
             def forward(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                body = self.body()
                 fault = proxy._next_fault(self.command)
                 if fault == "slow":
                     threading.Event().wait(proxy._slow_seconds)
@@ -187,6 +187,17 @@ class FaultProxy:
                 else:
                     self.answer(status, headers, content)
 
+            def body(self) -> bytes:
+                if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+                    return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                chunks: list[bytes] = []
+                while size := int(self.rfile.readline().partition(b";")[0], 16):
+                    chunks.append(self.rfile.read(size))
+                    self.rfile.readline()
+                while self.rfile.readline().strip():
+                    """Trailers end with an empty line."""
+                return b"".join(chunks)
+
             def ask(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
                 connection = http.client.HTTPConnection(proxy._target, timeout=60)
                 connection.putrequest(
@@ -195,6 +206,8 @@ class FaultProxy:
                 for name, value in self.headers.items():
                     if name.lower() not in _HOP_BY_HOP:
                         connection.putheader(name, value)
+                if body and "Content-Length" not in self.headers:
+                    connection.putheader("Content-Length", str(len(body)))
                 connection.endheaders(body or None)
                 answer = connection.getresponse()
                 found = answer.status, answer.getheaders(), answer.read()

@@ -240,4 +240,4 @@ def _inner(path: str) -> str:
 def _reason(error: OSError) -> str:
     """Return the part of Arrow's text that a person needs: the last one."""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return text.rpartition("AWS Error ")[2].rstrip(".")
+    return text.rpartition("AWS Error ")[2].partition(" (Request ID")[0].rstrip(".")
