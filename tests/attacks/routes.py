@@ -78,6 +78,7 @@ CASES: Final[Mapping[str, Case]] = {
     f"{API}/operations/{{id}}": Case(path={"id": "operation"}),
     f"{API}/pipelines": Case("pipelines"),
     f"{API}/pipelines/{{name}}": Case(path={"name": "pipeline"}),
+    f"{API}/pipelines/{{name}}/series": Case(path={"name": "pipeline"}),
     f"{API}/holds": Case("holds"),
     f"{API}/archives": Case("archives"),
     f"{API}/system/instances": _SERVER,

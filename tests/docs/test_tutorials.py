@@ -93,7 +93,9 @@ def test_a_spark_page_works_from_the_top(name: str, own_process: Server, tmp_pat
 
 def test_every_spark_page_is_followed() -> None:
     pages = {path.stem for path in (DOCS / "spark").glob("*.md")}
-    assert pages - {"tutorial"} == set(SPARK_SKIPPED)
+    # tests/spark/sink/test_rewind.py runs the commands of the page about streams, after a failover,
+    # and tests/spark/lakes those about object stores and catalogs, with their servers.
+    assert pages - {"tutorial", "streams", "object-stores", "catalogs"} == set(SPARK_SKIPPED)
 
 
 @pytest.mark.nightly

@@ -8,7 +8,7 @@ import signal
 import psycopg
 
 from queen.arrow.database import call, connect
-from queen.lake.iceberg import _url
+from queen.lake.database_catalog import _url
 from tests.spark import filling
 from tests.spark.databases import migrated
 from tests.support.postgres import Postgres

@@ -25,6 +25,11 @@ COMMANDS = {
     "debug bundle": ("debug", "bundle", "-f"),
     "relay": ("relay", "--init"),
     "pipeline ls": ("pipeline", "ls"),
+    "pipeline holds ls": ("pipeline", "holds", "ls"),
+    "pipeline holds release": ("pipeline", "holds", "release", "orders", "none", "--yes"),
+    "pipeline archives ls": ("pipeline", "archives", "ls"),
+    "pipeline archives drop": ("pipeline", "archives", "drop", "none", "--yes"),
+    "stream rewind": ("stream", "rewind", "no-such-checkpoint"),
 }
 
 

@@ -30,7 +30,7 @@ def test_a_command_has_a_valid_example(path: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_destructive_commands_ask_and_have_a_dry_run(path: tuple[str, ...]) -> None:
     options = {word for each in COMMANDS[path].params for word in each.opts}
-    destroying = ("apply", "delete", "purge", "redrive", "seek", "release", "revoke", "rm")
+    destroying = ("apply", "delete", "purge", "redrive", "seek", "release", "revoke", "rm", "drop")
     assert ({"--yes", "--dry-run"} <= options) == (path[-1] in destroying)
 
 

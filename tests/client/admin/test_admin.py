@@ -155,6 +155,14 @@ async def system(queen: Queen) -> None:
     assert [each async for each in admin.pipelines()] == []
     with pytest.raises(errors.NotFound):
         await admin.pipeline("none")
+    with pytest.raises(errors.NotFound):
+        await admin.pipeline_series("none")
+    assert [each async for each in admin.holds()] == []
+    assert [each async for each in admin.archives()] == []
+    with pytest.raises(errors.QueueNotFound):
+        await admin.release_hold("none", "archive:none")
+    with pytest.raises(errors.NotFound):
+        await admin.drop_archive("none")
     assert (await admin.upkeep()).duties
     assert not (await admin.buffer()).enabled
     with pytest.raises(errors.NotFound):

@@ -304,7 +304,7 @@ async def test_old_counters_and_samples_are_removed(
     await Sampler(engine.store, engine.counters.process, SETTINGS).step()
     run = ("a", str(uuid4()))
     await engine.store.database.fetch("begin_pipeline", *run, "archive", ["orders"], None, None)
-    figures = (None, None, None, None, None, None, 1, None, None)
+    figures = (None, None, None, None, None, None, 1, None, None, None)
     await engine.store.database.fetch("report_pipeline", *run, "running", ["orders"], *figures)
     tables = ("counters", "samples", "pipeline_samples")
     for table in tables:

@@ -6,7 +6,7 @@ import threading
 import time
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ def config_of(dsn: str, tmp_path: Path, format: Literal["iceberg", "delta"] = "i
     )
 
 
-def compact_all(spark: SparkSession, dsn: str, **options: int) -> compact.Progress:
+def compact_all(spark: SparkSession, dsn: str, **options: Any) -> compact.Progress:  # noqa: ANN401
     return compact.run(spark, compact.Config(dsn=dsn, name="orders", **options))
 
 
