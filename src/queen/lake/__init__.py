@@ -21,8 +21,7 @@ def open_lake(
     max_snapshots: int = MAX_SNAPSHOTS,
 ) -> Lake:
     """Open the lake of an archive. ``make`` creates it. Raises NotFound and LakeUnavailable."""
-    # Arrow rejects a URI that it can't parse, or whose file system it doesn't have.
-    with reaching(location, ValueError, NotImplementedError):
+    with reaching(location):
         if format == "iceberg":
             from queen.lake.iceberg import IcebergLake
 

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import msgspec
+import pyarrow as pa
 from pyarrow import fs
 
 from queen import errors
@@ -149,17 +150,12 @@ class Storage:
         return self.location.startswith("/")
 
     def check(self) -> None:
-        """Write and delete a file, so that a wrong bucket is one sentence. Raises InvalidOption."""
+        """Write and delete a file, to find a wrong location early. Raises LakeUnavailable."""
         path = f"{self.location}/_queen-{uuid4().hex}"
-        try:
+        with reaching(self.location):
             with self.create(path) as stream:
                 stream.write(b"queen")
             self.delete([path])
-        except OSError as error:
-            raise errors.InvalidOption(
-                f"can't write to {self.location}: {_reason(error)}. Check the bucket, the"
-                " credentials and the storage options"
-            ) from error
 
     def entries(self, folder: str) -> Iterator[Entry]:
         """Yield every file in a directory and its subdirectories."""
@@ -209,13 +205,13 @@ class Storage:
 
 
 @contextlib.contextmanager
-def reaching(location: str, *others: type[Exception]) -> Iterator[None]:
+def reaching(location: str) -> Iterator[None]:
     """Turn errors of a file system or an object store into LakeUnavailable, in one sentence."""
     try:
         yield
-    except (OSError, *others) as error:
-        lines = str(error).split("\n")
-        text = _CREDENTIALS.sub("***@", f"{location} is unavailable: {lines[0]}")
+    # Arrow rejects a URI that it can't parse, or whose file system it doesn't have.
+    except (OSError, pa.ArrowInvalid, NotImplementedError) as error:
+        text = _CREDENTIALS.sub("***@", f"{location} is unavailable: {_reason(error)}")
         raise errors.LakeUnavailable(text) from error
 
 
@@ -237,7 +233,7 @@ def _inner(path: str) -> str:
     return path.partition("://")[2]
 
 
-def _reason(error: OSError) -> str:
+def _reason(error: Exception) -> str:
     """Return the part of Arrow's text that a person needs: the last one."""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return text.rpartition("AWS Error ")[2].partition(" (Request ID")[0].rstrip(".")

@@ -129,11 +129,11 @@ def test_a_wrong_bucket_is_one_sentence_and_leaves_no_hold(
         config_of(dsn, store, store.url, "iceberg"), location="s3://missing/orders"
     )
 
-    with pytest.raises(errors.InvalidOption) as failure:
+    with pytest.raises(errors.LakeUnavailable) as failure:
         archive.run(spark, config)
 
     text = str(failure.value)
-    assert text.startswith("can't write to s3://missing/orders: ")
+    assert text.startswith("s3://missing/orders is unavailable: ")
     assert "\n" not in text
     assert len(text) < 400
     assert log.execute("select 1 from queen.archives") == []

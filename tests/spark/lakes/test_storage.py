@@ -75,6 +75,6 @@ def test_the_default_is_shown_as_empty(module: object) -> None:
 def test_a_location_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
 
-    with pytest.raises(errors.InvalidOption, match="can't write to") as failure:
+    with pytest.raises(errors.LakeUnavailable, match="is unavailable: ") as failure:
         Storage(str(tmp_path / "file")).check()
     assert "\n" not in str(failure.value)

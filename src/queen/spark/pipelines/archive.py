@@ -152,11 +152,10 @@ def run(spark: "SparkSession", config: Config, *, report: Report | None = None) 
     location = normal(config.location)
     name = config.name or config.queue
     lake_of = (name, config.queue, config.format, location)
-    if "://" in location:
-        Storage(location, config.storage).check()
     with Ledger(config.dsn) as ledger:
         ledger.check(*lake_of)
         # Before the archive exists in the ledger: a wrong location leaves nothing behind.
+        Storage(location, config.storage).check()
         with open_lake(
             config.dsn,
             name=name,
