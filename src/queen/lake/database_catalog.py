@@ -6,10 +6,11 @@ from typing import Any, Self
 
 import psycopg.conninfo
 import sqlalchemy
+from pydantic import BaseModel
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Snapshot, SnapshotLogEntry
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from queen.arrow.database import DURABLE
@@ -51,24 +52,33 @@ class DatabaseCatalog(SqlCatalog):
         return answer.model_copy(update={"metadata": kept})
 
     def _keep(self, location: str, metadata: TableMetadata) -> TableMetadata:
-        shared = [_SharedSnapshot.of(each) for each in metadata.snapshots]
-        kept = metadata.model_copy(update={"snapshots": shared})
+        snapshots = [_SharedSnapshot.of(each) for each in metadata.snapshots]
+        log = [_SharedEntry.of(each) for each in metadata.snapshot_log]
+        kept = metadata.model_copy(update={"snapshots": snapshots, "snapshot_log": log})
         self._last = (location, kept)
         return kept
 
 
-class _SharedSnapshot(Snapshot):
-    """A snapshot that copies of the metadata share, because it never changes."""
+class _Shared(BaseModel):
+    """A part of the metadata that copies share, because it never changes."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> Self:
-        if isinstance(snapshot, cls):
-            return snapshot
-        values = {name: getattr(snapshot, name) for name in Snapshot.model_fields}
-        return cls.model_construct(_fields_set=snapshot.model_fields_set, **values)
+    def of(cls, part: BaseModel) -> Self:
+        if isinstance(part, cls):
+            return part
+        values = {name: getattr(part, name) for name in cls.model_fields}
+        return cls.model_construct(_fields_set=part.model_fields_set, **values)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         return self
+
+
+class _SharedSnapshot(_Shared, Snapshot):
+    pass
+
+
+class _SharedEntry(_Shared, SnapshotLogEntry):
+    pass
 
 
 def _url(dsn: str) -> str:
