@@ -35,8 +35,8 @@ from queen.arrow.ranges import Position, SegmentRange
 from queen.arrow.reading import read_range
 from queen.codec.segment import encode
 from queen.lake.day_files import DayFiles
+from queen.pipelines import archive
 from queen.spark import register
-from queen.spark.pipelines import archive
 from queen.store.migrations import migrate
 from tests.spark.cluster import Cluster, confs, environment
 from tests.support.postgres import Postgres, bindir

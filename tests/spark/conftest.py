@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from queen.pipelines.tasks import LOCAL, Engine
 from tests.spark.cluster import Cluster, confs, environment
 from tests.spark.faults import Faults
 from tests.spark.place import Place, quick
@@ -47,6 +48,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(params=["spark", "local"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """Spark, or threads of this process."""
+    if request.param == "spark":
+        return request.getfixturevalue("spark")
+    monkeypatch.setenv("QUEEN_ENCRYPTION_KEY", KEY)
+    return LOCAL
 
 
 @pytest.fixture(scope="session")

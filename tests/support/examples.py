@@ -45,7 +45,7 @@ async def conversation(dsn: str, directory: Path) -> AsyncGenerator["Conversatio
 
 
 async def _report_pipeline(dsn: str) -> None:
-    """Report a pipeline, as `queen.spark.runner.report` does."""
+    """Report a pipeline, as `queen.pipelines.report` does."""
     store = await Store.open(dsn)
     begun = ("archive", ["orders"], "lake.orders", "http://spark.example.com:4040")
     await store.database.fetch("begin_pipeline", "orders-archive", _RUN, *begun)

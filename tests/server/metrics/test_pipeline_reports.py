@@ -22,7 +22,7 @@ async def guarded(dsn: str) -> AsyncIterator[Server]:
 
 
 async def begin(store: Store, name: str, *queues: str) -> str:
-    """Start a run, as `queen.spark.runner.report` writes it."""
+    """Start a run, as `queen.pipelines.report` writes it."""
     run_id = str(uuid4())
     place = ("lake.orders", "http://spark:4040")
     await store.database.fetch("begin_pipeline", name, run_id, "archive", list(queues), *place)

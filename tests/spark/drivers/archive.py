@@ -6,20 +6,23 @@ from pathlib import Path
 
 import msgspec
 
-from queen.spark.pipelines import archive
+from queen.pipelines import archive
+from queen.pipelines.tasks import LOCAL, LocalEngine
 from tests.spark.driver import say, step
 from tests.spark.drivers import session
 from tests.spark.faults import Faults, faulty_run_tasks
 
 
 def main(master: str, text: str, faults: str) -> None:
-    spark = session(master, "archive")
+    """``master``: of Spark, or empty for the engine local."""
+    engine = session(master, "archive") if master else LOCAL
     archive.run_tasks = faulty_run_tasks(archive.run_tasks, Faults(Path(faults)))
     step("started")
     config = msgspec.json.decode(text, type=archive.Config)
-    progress = archive.run(spark, config, report=lambda progress: step(progress.step))
+    progress = archive.run(engine, config, report=lambda progress: step(progress.step))
     say(rows=progress.rows, batch=progress.batch_id)
-    spark.stop()
+    if not isinstance(engine, LocalEngine):
+        engine.stop()
 
 
 if __name__ == "__main__":

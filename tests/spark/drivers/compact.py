@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from queen.spark.pipelines import compact
+from queen.pipelines import compact
 from tests.spark.driver import say, step
 from tests.spark.drivers import session
 from tests.spark.faults import Faults, faulty_run_tasks

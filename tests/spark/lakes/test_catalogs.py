@@ -11,7 +11,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from queen import errors
 from queen.lake import CatalogOptions, Lake, open_lake
-from queen.spark.pipelines.archive import Config
+from queen.pipelines.archive import Config
 from tests.spark.lakes.test_commits import compact
 from tests.spark.lakes.test_lakes import archive, offsets
 

@@ -20,7 +20,7 @@ from queen.lake import Lake, open_lake
 from queen.lake.day_files import DayFiles
 from queen.lake.delta import _bound
 from queen.lake.iceberg import IcebergLake
-from queen.spark.pipelines.compact import bins
+from queen.pipelines.compact import bins
 from tests.spark.lakes.deletes import delete_by_position
 from tests.spark.lakes.test_lakes import BEGIN, archive, offsets
 

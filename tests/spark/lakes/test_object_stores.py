@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from queen import errors
 from queen.lake import StorageOptions, open_lake
 from queen.lake.day_files import DayFiles
-from queen.spark.pipelines import archive, compact, replay
+from queen.pipelines import archive, compact
+from queen.spark.pipelines import replay
 from tests.spark import filling, oracle
 from tests.spark.lakes.test_lakes import rows
 from tests.spark.log import Identity, Log, identity

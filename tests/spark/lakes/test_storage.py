@@ -9,8 +9,9 @@ from pyarrow import fs
 
 from queen import errors
 from queen.lake.storage import Storage, StorageOptions
-from queen.spark.pipelines import archive, compact, replay
-from queen.spark.runner.kinds import configured, job, options
+from queen.pipelines import archive, compact
+from queen.pipelines.kinds import configured, job, options
+from queen.spark.pipelines import replay
 
 SECRET = "hush-hush"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from queen.spark.pipelines import compact
-from queen.spark.pipelines.archive import Config
+from queen.pipelines import compact
+from queen.pipelines.archive import Config
 from tests.spark.cluster import Cluster
 from tests.spark.copying import kill_executor_at
 from tests.spark.databases import migrated

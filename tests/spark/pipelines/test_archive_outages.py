@@ -11,12 +11,12 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from pyspark.sql import SparkSession
 
 from queen import errors
 from queen.lake import open_lake
-from queen.spark.pipelines import archive
-from queen.spark.pipelines.archive import Config, Progress
+from queen.pipelines import archive
+from queen.pipelines.archive import Config, Progress
+from queen.pipelines.tasks import Engine
 from tests.spark.log import Log
 from tests.spark.pipelines.test_archive import Crash, archived
 from tests.support.postgres import Server
@@ -56,35 +56,35 @@ def retain(log: Log) -> int:
 
 @pytest.mark.parametrize("format", ["iceberg", "delta", "parquet"])
 def test_a_wrong_location_leaves_no_hold_and_can_be_corrected(
-    spark: SparkSession, dsn: str, tmp_path: Path, log: Log, format: Format
+    engine: Engine, dsn: str, tmp_path: Path, log: Log, format: Format
 ) -> None:
     log.fill(segments=2)
     (tmp_path / "file").touch()
 
     with pytest.raises(errors.LakeUnavailable, match="file/lake is unavailable: ") as failure:
-        archive.run(spark, config_of(dsn, tmp_path / "file" / "lake", format))
+        archive.run(engine, config_of(dsn, tmp_path / "file" / "lake", format))
 
     assert "\n" not in str(failure.value)
     assert held(log) == []
     assert log.execute("select 1 from queen.archives") == []
     right = config_of(dsn, tmp_path / "lake", format)
-    archive.run(spark, right)
+    archive.run(engine, right)
     assert archived(right) == log.messages()
 
 
 @pytest.mark.parametrize("uri", ["nope://bucket/orders", "s3://x:secret@/"])
 def test_an_unsupported_location_is_an_error_without_its_credentials(
-    spark: SparkSession, dsn: str, log: Log, uri: str
+    engine: Engine, dsn: str, log: Log, uri: str
 ) -> None:
     with pytest.raises(errors.LakeUnavailable) as failure:
-        archive.run(spark, Config(dsn=dsn, queue="orders", location=uri))
+        archive.run(engine, Config(dsn=dsn, queue="orders", location=uri))
 
     assert "secret" not in str(failure.value)
     assert held(log) == []
 
 
 def test_a_first_batch_that_fails_stops_neither_retention_nor_a_correction(
-    spark: SparkSession, dsn: str, tmp_path: Path, log: Log
+    engine: Engine, dsn: str, tmp_path: Path, log: Log
 ) -> None:
     log.fill(segments=2)
     wrong, right = (config_of(dsn, tmp_path / name) for name in ("wrong", "right"))
@@ -96,20 +96,20 @@ def test_a_first_batch_that_fails_stops_neither_retention_nor_a_correction(
             raise Crash
 
     with pytest.raises(Crash):
-        archive.run(spark, wrong, report=report)
+        archive.run(engine, wrong, report=report)
 
     assert kept == [120]  # The batch was protected while it ran.
     assert held(log) == []
     log.fill(segments=1)
-    archive.run(spark, right)
+    archive.run(engine, right)
     assert archived(right) == log.messages()
     assert held(log) == ["archive:orders"]
     with pytest.raises(errors.InvalidOption, match="has batches as iceberg at "):
-        archive.run(spark, wrong)
+        archive.run(engine, wrong)
 
 
 def test_retention_continues_if_a_first_batch_never_ended(
-    spark: SparkSession, dsn: str, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, dsn: str, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.fill(segments=1)
     config = config_of(dsn, tmp_path / "lake")
@@ -121,29 +121,29 @@ def test_retention_continues_if_a_first_batch_never_ended(
     # A driver that was killed can't drop its hold.
     monkeypatch.setattr("queen.lake.ledger.Ledger.release_first", lambda *_: None)
     with pytest.raises(Crash):
-        archive.run(spark, config, report=report)
+        archive.run(engine, config, report=report)
     assert retain(log) == 60
     log.execute("update queen.holds set expires_at = expires_at - interval '1 hour'")
 
     assert retain(log) == 0
     log.fill(segments=1)
-    assert archive.run(spark, config).missed == 60
+    assert archive.run(engine, config).missed == 60
 
 
 def test_an_empty_queue_is_held_from_the_first_successful_run_on(
-    spark: SparkSession, dsn: str, tmp_path: Path, log: Log
+    engine: Engine, dsn: str, tmp_path: Path, log: Log
 ) -> None:
     config = config_of(dsn, tmp_path / "lake")
-    archive.run(spark, config)
+    archive.run(engine, config)
     log.fill(segments=1)
 
     assert retain(log) == 60
-    archive.run(spark, config)
+    archive.run(engine, config)
     assert len(archived(config)) == 60
 
 
 def test_an_open_transaction_of_another_database_is_named(
-    spark: SparkSession, dsn: str, other: str, tmp_path: Path, log: Log
+    engine: Engine, dsn: str, other: str, tmp_path: Path, log: Log
 ) -> None:
     config = config_of(dsn, tmp_path / "lake")
     log.fill(segments=1)
@@ -151,18 +151,18 @@ def test_an_open_transaction_of_another_database_is_named(
         connection.execute("create table open ()")
         pid, name = connection.info.backend_pid, connection.info.dbname
         log.fill(segments=1)
-        blocked = archive.run(spark, config)
+        blocked = archive.run(engine, config)
 
     assert (blocked.step, blocked.state, blocked.rows) == ("held_back", "running", 60)
     assert blocked.held_back_by is not None
     assert blocked.held_back_by.startswith(f"pid {pid} of database {name} since ")
-    free = archive.run(spark, config)
+    free = archive.run(engine, config)
     assert (free.step, free.held_back_by, free.rows) == ("idle", None, 60)
     assert archived(config) == log.messages()
 
 
 def test_a_short_transaction_is_waited_for(
-    spark: SparkSession,
+    engine: Engine,
     dsn: str,
     other: str,
     tmp_path: Path,
@@ -176,14 +176,14 @@ def test_a_short_transaction_is_waited_for(
         # It ends while the archive waits.
         clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: connection.commit())
         monkeypatch.setattr(archive, "time", clock)
-        ended = archive.run(spark, config)
+        ended = archive.run(engine, config)
 
     assert (ended.step, ended.rows) == ("idle", 60)
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta", "parquet"])
 def test_messages_that_were_purged_unarchived_are_recorded_and_shown(
-    spark: SparkSession,
+    engine: Engine,
     dsn: str,
     tmp_path: Path,
     log: Log,
@@ -192,13 +192,13 @@ def test_messages_that_were_purged_unarchived_are_recorded_and_shown(
 ) -> None:
     config = config_of(dsn, tmp_path / "lake", format)
     log.fill(segments=1)
-    archive.run(spark, config)
+    archive.run(engine, config)
     log.fill(segments=1)
     log.execute("select queen.purge('orders', 'p0', false, null, null, 10)")
     with caplog.at_level(logging.WARNING, "queen.spark"):
-        second = archive.run(spark, config)
+        second = archive.run(engine, config)
     log.fill(segments=1)
-    third = archive.run(spark, config)
+    third = archive.run(engine, config)
 
     assert (second.rows, second.missed, third.rows, third.missed) == (40, 20, 60, 20)
     assert "20 messages of queue orders were removed before they were archived" in caplog.text
@@ -215,14 +215,14 @@ def test_messages_that_were_purged_unarchived_are_recorded_and_shown(
 
 
 def test_a_purge_of_all_messages_is_shown_before_the_next_batch(
-    spark: SparkSession, dsn: str, tmp_path: Path, log: Log
+    engine: Engine, dsn: str, tmp_path: Path, log: Log
 ) -> None:
     config = config_of(dsn, tmp_path / "lake")
     log.fill(segments=1)
-    archive.run(spark, config)
+    archive.run(engine, config)
     log.fill(segments=1)
     log.execute("select queen.purge('orders', null, false, null, null, 10)")
 
-    idle = archive.run(spark, config)
+    idle = archive.run(engine, config)
 
     assert (idle.step, idle.rows, idle.missed) == ("idle", 0, 60)

@@ -14,7 +14,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from queen.engine.engine import Engine
-from queen.spark.runner.report import reports
+from queen.pipelines.report import reports
 from tests.engine.helpers import push
 from tests.spark import processes
 from tests.spark.cluster import confs

@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from queen import errors
 from queen.engine.engine import Engine
-from queen.spark.runner import kinds, session
-from queen.spark.runner.report import reports
+from queen.pipelines import kinds
+from queen.pipelines.report import reports
+from queen.spark.runner.session import SparkRunner
 from queen.wire.resources import Pipeline
 from tests.engine.helpers import push
 
@@ -22,7 +23,7 @@ def ran(spark: SparkSession, dsn: str, kind: str, **given: str) -> tuple[Any, Pi
     job = kinds.job(kind)
     config = kinds.configured(job, given, dsn=dsn)
     name = kinds.name_of(job, config)
-    with session.reporting(job, config, name, spark) as report:
+    with SparkRunner(spark).reporting(job, config, name) as report:
         done = job.run(spark, config, report=report)
     (row,) = [each for each in reports(dsn, limit=100) if each.name == name]
     assert (row.kind, row.state, row.error) == (kind, "stopped", None)

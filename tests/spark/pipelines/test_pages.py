@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from queen.spark.pipelines import archive
+from queen.pipelines import archive
+from queen.pipelines.report import reports
 from queen.spark.pipelines.windows import SHUFFLE_PARTITIONS
-from queen.spark.runner.report import reports
 from tests.spark import filling
 from tests.spark.cluster import confs
 from tests.spark.driver import ROOT

@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 
 from queen import errors
 from queen.engine.engine import Engine
-from queen.spark.pipelines import archive, replay
+from queen.pipelines import archive
+from queen.spark.pipelines import replay
 from queen.spark.pipelines.replay import TRANSACTION_HEADER, Config, Progress, cut
 from tests.engine.helpers import push
 from tests.spark import filling, oracle, windowing

@@ -14,10 +14,10 @@ from queen import errors
 from queen.arrow.database import call, connect
 from queen.cli.support.progress import Outcome, Progress
 from queen.engine.engine import Engine
+from queen.pipelines import archive
+from queen.pipelines.report import Report, reason, reports, without_secrets
 from queen.spark import register
-from queen.spark.pipelines import archive
 from queen.spark.runner.listener import Listener
-from queen.spark.runner.report import Report, reason, reports, without_secrets
 from queen.store.migrations import migrate
 from queen.wire.resources import Pipeline
 from tests.engine.helpers import push

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from queen.spark.runner.logs import KEPT_RUNS, RunLog
+from queen.pipelines.logs import KEPT_RUNS, RunLog
 
 
 @pytest.fixture(autouse=True)

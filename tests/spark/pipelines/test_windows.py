@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from queen import errors
+from queen.pipelines.report import Report, reports
 from queen.spark.pipelines import windows
-from queen.spark.runner.report import Report, reports
 from tests.spark import processes, windowing
 from tests.spark.windowing import Event, Result, declared, push, results
 

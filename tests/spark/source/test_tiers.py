@@ -10,9 +10,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from queen.pipelines import archive
+from queen.pipelines.archive import Config
 from queen.spark import register
-from queen.spark.pipelines import archive
-from queen.spark.pipelines.archive import Config
 from tests.spark.log import Identity, Log, identity
 from tests.spark.pipelines.test_archive import retain
 

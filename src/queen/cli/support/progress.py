@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from queen.cli.support.output import say
 
 if TYPE_CHECKING:
-    from queen.spark.runner.report import Report
+    from queen.pipelines.report import Report
 
 
 class Progress:

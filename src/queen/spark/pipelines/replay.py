@@ -25,10 +25,10 @@ from queen.arrow.planning import find_queue, horizon
 from queen.lake import CatalogOptions, StorageOptions, open_lake
 from queen.lake.reading import TimeRange
 from queen.lake.storage import NO_OPTIONS, normal
+from queen.pipelines.report import counted
 from queen.redacted import redacted
 from queen.spark import register
 from queen.spark.format.lake_files import frame
-from queen.spark.runner.report import counted
 
 TRANSACTION_HEADER: Final = "queen-transaction-id"
 """Header with the original id, because a replayed message gets a new one."""

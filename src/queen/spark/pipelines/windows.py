@@ -22,10 +22,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from queen import errors
 from queen.arrow.database import Connection
 from queen.arrow.planning import find_queue
+from queen.pipelines.report import Report
 from queen.redacted import redacted
 from queen.spark import register
 from queen.spark.runner.listener import listening
-from queen.spark.runner.report import Report
 
 Text = Annotated[str, Meta(min_length=1)]
 _BOUNDS: Final = ("start", "end")

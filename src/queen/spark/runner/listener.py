@@ -18,7 +18,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from queen.spark.runner.report import Report
+from queen.pipelines.report import Report
 
 _MOST_QUERIES: Final = 100
 """Maximum queries per session. Further ones are not reported."""

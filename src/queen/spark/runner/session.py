@@ -1,4 +1,4 @@
-"""Run a pipeline by its kind: parse its options, create a session, and report the run."""
+"""Create a Spark session, and run pipelines in it."""
 
 # pyright: basic
 
@@ -12,16 +12,15 @@ from contextlib import contextmanager, nullcontext
 from importlib import resources
 from typing import Any
 
-from psycopg.errors import InvalidSchemaName, UndefinedFunction, UndefinedTable
 from pyspark.sql import SparkSession
 
 from queen import errors
-from queen.arrow.database import connect
+from queen.pipelines.kinds import Job
+from queen.pipelines.logs import RunLog
+from queen.pipelines.report import Report
+from queen.pipelines.runs import report_of
 from queen.spark import register
-from queen.spark.runner.kinds import SOURCES, TARGETS, Job, first_of
 from queen.spark.runner.listener import listening
-from queen.spark.runner.logs import RunLog
-from queen.spark.runner.report import Report
 
 
 @contextmanager
@@ -61,55 +60,37 @@ def session(
         spark.stop()
 
 
-def check(job: Job, config: Any) -> None:  # noqa: ANN401 - its Config
-    """
-    Check the database and the queues before Spark starts, because that takes ten seconds or more.
+class SparkRunner:
+    """Runs pipelines in a session."""
 
-    Raises DatabaseUnavailable, QueueNotFound, NotFound and BadSettings.
-    """
-    with connect(config.dsn) as connection:
-        try:
-            job.check(connection, config)
-        except (UndefinedFunction, UndefinedTable, InvalidSchemaName) as error:
-            raise errors.BadSettings(
-                "this database has no current schema of Queen: run `queen migrate`, or correct"
-                " DATABASE_URL"
-            ) from error
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
 
+    @contextmanager
+    def reporting(self, job: Job, config: Any, name: str) -> Iterator[Report]:  # noqa: ANN401 - its Config
+        """Report one run, including the streaming queries that it starts."""
+        ui_url = self._spark.sparkContext.uiWebUrl
+        with (
+            report_of(job, config, name, ui_url=ui_url) as report,
+            listening(self._spark, report),
+        ):
+            yield report
 
-@contextmanager
-def reporting(job: Job, config: Any, name: str, spark: SparkSession) -> Iterator[Report]:  # noqa: ANN401 - its Config
-    """Report one run, including the streaming queries that it starts."""
-    queues, target = first_of(config, SOURCES) or (), first_of(config, TARGETS)
-    with (
-        Report(
-            config.dsn,
-            name=name,
-            kind=job.kind,
-            queues=[queues] if isinstance(queues, str) else [str(each) for each in queues],
-            target=None if target is None else str(target),
-            ui_url=spark.sparkContext.uiWebUrl,
-        ) as report,
-        listening(spark, report),
-    ):
-        yield report
+    def run(self, job: Job, config: Any, report: Report) -> Any:  # noqa: ANN401 - its own
+        """
+        Run a pipeline in its own thread, so that this thread can be interrupted.
 
+        A thread that waits for Spark blocks its connection to Java, and so can't stop the run.
+        """
+        future: Future[Any] = Future()
 
-def run(job: Job, spark: SparkSession, config: Any, report: Report) -> Any:  # noqa: ANN401 - its own
-    """
-    Run a pipeline in its own thread, so that this thread can be interrupted.
+        def work() -> None:
+            try:
+                # Makes the session active in this thread too, because Spark looks up formats by it.
+                self._spark.createDataFrame([], "nothing int")
+                future.set_result(job.run(self._spark, config, report=report))
+            except BaseException as error:
+                future.set_exception(error)
 
-    A thread that waits for Spark blocks its connection to Java, and so can't stop the run.
-    """
-    future: Future[Any] = Future()
-
-    def work() -> None:
-        try:
-            # Makes the session active in this thread too, because Spark looks up formats by it.
-            spark.createDataFrame([], "nothing int")
-            future.set_result(job.run(spark, config, report=report))
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=work, name=f"queen-{job.kind}", daemon=True).start()
-    return future.result()
+        threading.Thread(target=work, name=f"queen-{job.kind}", daemon=True).start()
+        return future.result()

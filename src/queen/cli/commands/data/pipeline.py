@@ -7,8 +7,9 @@ import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, NoReturn, cast
 
 import typer
 
@@ -23,7 +24,7 @@ from queen.cli.support.output import Format, pairs_of, say, show, show_one
 from queen.cli.support.spark import needs_spark
 
 if TYPE_CHECKING:
-    from queen.spark.runner.logs import RunLog
+    from queen.pipelines.logs import RunLog
 
 app = group("Run Spark pipelines: archive, rollup, window, replay, compact.")
 app.add_typer(holds_app, name="holds")
@@ -31,6 +32,22 @@ app.add_typer(archives_app, name="archives")
 
 _COLUMNS: Final = ["name", "kind", "state", "stale", "lagMessages", "lagSeconds", "rowsPerSecond",
                    "rowsTotal", "updatedAt", "heldBackBy", "error"]  # fmt: skip
+
+
+class Engine(StrEnum):
+    """What runs a pipeline."""
+
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+class Place(NamedTuple):
+    """Where a pipeline runs."""
+
+    engine: Engine
+    master: str | None
+    confs: list[str] | None
+
 
 File = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Options as YAML.")]
 Set = Annotated[
@@ -45,7 +62,14 @@ Name = Annotated[
     str | None,
     typer.Option(help="Name in `queen pipeline ls`. Default: the kind, and its name or queue."),
 ]
-Master = Annotated[str, typer.Option(help="Spark master: local[*], spark://…, k8s://…")]
+EngineName = Annotated[
+    Engine,
+    typer.Option(help="local runs archive and compact in this process, without Spark and Java."),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(help="Spark master: spark://…, k8s://… Default: local[*].", show_default=False),
+]
 Conf = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME=VALUE", help="A Spark setting. Repeatable."),
@@ -60,22 +84,24 @@ def _add(kind: str, help_: str, *, is_repeatable: bool = False) -> None:
         config: File = None,
         set_: Set = None,
         name: Name = None,
-        master: Master = "local[*]",
+        engine: EngineName = Engine.SPARK,
+        master: Master = None,
         conf: Conf = None,
         output: Output = Format.TABLE,
     ) -> None:
-        _launch(kind, config, set_, name, master, conf, None, output)
+        _launch(kind, config, set_, name, Place(engine, master, conf), None, output)
 
     def repeated(
         config: File = None,
         set_: Set = None,
         name: Name = None,
-        master: Master = "local[*]",
+        engine: EngineName = Engine.SPARK,
+        master: Master = None,
         conf: Conf = None,
         every: Every = None,
         output: Output = Format.TABLE,
     ) -> None:
-        _launch(kind, config, set_, name, master, conf, every, output)
+        _launch(kind, config, set_, name, Place(engine, master, conf), every, output)
 
     app.command(kind, help=help_)(repeated if is_repeatable else once)
 
@@ -119,12 +145,12 @@ def options(
 
     Example: queen pipeline options rollup
     """
-    kinds, _ = _spark()
+    kinds, _ = _pipelines()
     if kind not in kinds.MODULES:
         raise errors.BadRequest(
             f"pipeline {kind} does not exist; the pipelines are {[*kinds.MODULES]}"
         )
-    rows = [each._asdict() for each in kinds.options(kinds.job(kind))]
+    rows = [each._asdict() for each in kinds.options(_job(kind))]
     show(rows, ["name", "type", "default", "help"], output)
 
 
@@ -146,8 +172,8 @@ def list_(
     if (where := database(dsn, dsn_file)) is None:
         rows: list[Any] = run(server, lambda q: some(q.admin.pipelines(), limit))
     else:
-        _spark()
-        from queen.spark.runner.report import reports
+        _pipelines()
+        from queen.pipelines.report import reports
 
         rows = reports(where, limit=limit)
     show(rows, _COLUMNS, output)
@@ -158,44 +184,42 @@ def _launch(
     file: Path | None,
     sets: list[str] | None,
     name: str | None,
-    master: str,
-    confs: list[str] | None,
+    place: Place,
     every: str | None,
     output: Format,
 ) -> None:
-    """Run a pipeline in its own Spark session, and show its progress."""
+    """Run a pipeline, and show its progress."""
     from queen.cli.support.progress import Outcome, Progress
     from queen.client.durations import seconds_of
+    from queen.pipelines.logs import RunLog
 
-    kinds, session = _spark()
+    kinds, runs = _pipelines()
     pause = None if every is None else seconds_of(every)
-    job = kinds.job(kind)
+    job = _job(kind)
     pairs = pairs_of(sets, "--set NAME=VALUE")
     options = {name: _value(name, value) for name, value in pairs.items()}
     given = {**_read(file), **options}
-    spark_confs = pairs_of(confs, "--conf NAME=VALUE")
     dsn = None if "dsn" in given else settings().dsn
     if "dsn" in options:
         warn(str(options["dsn"]), "--set dsn", "DATABASE_URL or the file of --config")
     config = kinds.configured(job, given, dsn=dsn)
     name = str(name or kinds.name_of(job, config))
-    session.check(job, config)
-    log = None if "QUEEN_CLIENT_LOG" in os.environ else session.RunLog(name)
-    say(f"{name}: starting Spark on {master}")
+    runs.check(job, config)
+    log = None if "QUEEN_CLIENT_LOG" in os.environ else RunLog(name)
     with (
         _until_stopped(name, log),
-        session.session(name, master, spark_confs, log=log) as spark,
+        _runner(place, job, name, log) as runner,
         # The sentence about the run comes after the last report, which has the lag at the end.
         Outcome() as outcome,
-        session.reporting(job, config, name, spark) as report,
+        runner.reporting(job, config, name) as report,
         Progress(report),
     ):
         outcome.report = report
-        outcome.done = session.run(job, spark, config, report)
+        outcome.done = runner.run(job, config, report)
         while pause is not None:
             report.idle()
             time.sleep(pause)
-            outcome.done = session.run(job, spark, config, report)
+            outcome.done = runner.run(job, config, report)
         outcome.has_ended = True
     if report.held_back_by is not None:
         say(
@@ -206,11 +230,36 @@ def _launch(
         show_one(outcome.done, output)
 
 
-def _spark() -> Any:  # noqa: ANN401 - two modules
-    """Import the modules that run pipelines, or explain how to install Spark."""
+@contextmanager
+def _runner(place: Place, job: Any, name: str, log: "RunLog | None") -> Generator[Any]:  # noqa: ANN401 - a Job, and one of two classes
+    """Start the engine of a run."""
+    if place.engine is Engine.LOCAL:
+        from queen.pipelines.local import LocalRunner
+
+        if place.master is not None or place.confs:
+            raise errors.InvalidOption("--master and --conf need --engine spark")
+        yield LocalRunner(job)
+        return
+    from queen.spark.runner.session import SparkRunner, session
+
+    master = place.master or "local[*]"
+    say(f"{name}: starting Spark on {master}")
+    with session(name, master, pairs_of(place.confs, "--conf NAME=VALUE"), log=log) as spark:
+        yield SparkRunner(spark)
+
+
+def _pipelines() -> Any:  # noqa: ANN401 - two modules
+    """Import the modules of pipelines, or explain how to install their packages."""
     with needs_spark():
-        from queen.spark.runner import kinds, session
-    return kinds, session
+        from queen.pipelines import kinds, runs
+    return kinds, runs
+
+
+def _job(kind: str) -> Any:  # noqa: ANN401 - a Job
+    """Import the pipeline of a kind. Some import Spark."""
+    kinds, _ = _pipelines()
+    with needs_spark():
+        return kinds.job(kind)
 
 
 @contextmanager
@@ -231,7 +280,7 @@ def _until_stopped(name: str, log: "RunLog | None") -> Generator[None]:
     except Exception as error:
         if log is None:
             raise
-        from queen.spark.runner.report import reason
+        from queen.pipelines.report import reason
 
         log.write_trace(error)
         say(f"{name}: failed. The whole error is in {log.path}")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import date
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -23,12 +23,9 @@ from queen.lake.day_files import DayFiles
 from queen.lake.lake import CommitConflict, CommitUnknown, backoff
 from queen.lake.ledger import Ledger
 from queen.lake.storage import NO_OPTIONS
+from queen.pipelines.report import counted
+from queen.pipelines.tasks import Engine, run_tasks
 from queen.redacted import redacted
-from queen.spark.runner.report import counted
-from queen.spark.runner.tasks import run_tasks
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _ROWS: Final = 65_536
 _DAY: Final = 86_400
@@ -91,7 +88,7 @@ def check(connection: Connection, config: Config) -> None:
 
 
 def run(
-    spark: "SparkSession",
+    engine: Engine,
     config: Config,
     *,
     report: Callable[[Progress], object] | None = None,
@@ -110,7 +107,7 @@ def run(
         catalog=config.catalog,
     ) as lake:
         # Plain Parquet can't remove some files and add others in one step.
-        progress = Progress() if format == "parquet" else _compact(spark, lake, config)
+        progress = Progress() if format == "parquet" else _compact(engine, lake, config)
         said(progress)
         expired = _expire(lake, config.snapshot_seconds)
         removed = lake.remove_orphans(config.orphan_seconds, config.snapshot_seconds)
@@ -119,7 +116,7 @@ def run(
     return progress
 
 
-def _compact(spark: "SparkSession", lake: Lake, config: Config) -> Progress:
+def _compact(engine: Engine, lake: Lake, config: Config) -> Progress:
     table = lake.snapshot()
     groups = bins(table.files, config.target_bytes, config.max_files)
     if not groups:
@@ -135,7 +132,7 @@ def _compact(spark: "SparkSession", lake: Lake, config: Config) -> Progress:
                     files.write(batch)
         return files.closed
 
-    new = run_tasks(spark, len(groups), write)
+    new = run_tasks(engine, len(groups), write)
     old = [file for group in groups for file in group]
     rows, most = (sum(file.messages for file in files) for files in (new, old))
     # Deleted rows are not in the new files.

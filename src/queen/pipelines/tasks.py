@@ -1,17 +1,16 @@
-"""Run a function as Spark tasks that write files."""
+"""Run a function as tasks that write files, on Spark or in this process."""
 
 # pyright: basic
+import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 import pyarrow as pa
 
 from queen import errors
 from queen.lake import DataFile
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _SPARK: Final = "task long, path string, day date, messages long, bytes long"
 """The columns in which a task reports its files."""
@@ -25,12 +24,41 @@ _ARROW: Final = pa.schema(
     }
 )
 
+Write = Callable[[int], Sequence[DataFile]]
+"""Writes the files of one task."""
 
-def run_tasks(
-    spark: "SparkSession", count: int, write: Callable[[int], Sequence[DataFile]]
-) -> list[DataFile]:
+
+class LocalEngine:
+    """Runs tasks in threads of this process, without Spark and Java."""
+
+    def run_tasks(self, count: int, write: Write) -> list[DataFile]:
+        """Run all tasks. Arrow releases the interpreter while it reads and compresses."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            # After a failure, tasks that have not started are cancelled.
+            return [file for files in pool.map(write, range(count)) for file in files]
+
+
+LOCAL: Final = LocalEngine()
+
+
+class Spark(Protocol):
+    """A Spark session, as far as tasks need it."""
+
+    def range(self, start: int, end: int, step: int, numPartitions: int, /) -> Any: ...  # noqa: ANN401 - a DataFrame
+
+
+Engine: TypeAlias = Spark | LocalEngine
+"""What runs the tasks of a pipeline."""
+
+
+def run_tasks(engine: Engine, count: int, write: Write) -> list[DataFile]:
     """Run ``write(0)`` to ``write(count - 1)`` as tasks. Returns files of successful attempts."""
+    if isinstance(engine, LocalEngine):
+        return engine.run_tasks(count, write)
+    return _run_on_spark(engine, count, write)
 
+
+def _run_on_spark(spark: Spark, count: int, write: Write) -> list[DataFile]:
     def described(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from queen.spark.runner.report import without_secrets
+from queen.pipelines.report import without_secrets
 
 KEPT_RUNS: Final = 5
 """Log files per pipeline. Older ones are deleted when a run starts."""

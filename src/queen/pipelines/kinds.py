@@ -13,11 +13,11 @@ import msgspec
 from queen import errors
 
 MODULES: Final = {
-    "archive": "archive",
-    "compact": "compact",
-    "replay": "replay",
-    "rollup": "rollup",
-    "window": "windows",
+    "archive": "queen.pipelines.archive",
+    "compact": "queen.pipelines.compact",
+    "replay": "queen.spark.pipelines.replay",
+    "rollup": "queen.spark.pipelines.rollup",
+    "window": "queen.spark.pipelines.windows",
 }
 """Modules by kind, as used on the command line."""
 SOURCES: Final = ("queues", "queue", "from_queue")
@@ -57,7 +57,7 @@ class Option(NamedTuple):
 
 def job(kind: str) -> Job:
     """Return a pipeline by its kind."""
-    module = import_module(f"queen.spark.pipelines.{MODULES[kind]}")
+    module = import_module(MODULES[kind])
     return Job(kind, module.Config, module.run, module.check)
 
 

@@ -11,7 +11,7 @@ pipelines run concurrently, the next one repeats the planned batch unless the la
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -26,17 +26,14 @@ from queen.lake import Batch, CatalogOptions, DataFile, Lake, StorageOptions, op
 from queen.lake.day_files import DayFiles
 from queen.lake.ledger import Ledger, Plan
 from queen.lake.storage import NO_OPTIONS, Storage, normal, reaching
+from queen.pipelines.report import counted
+from queen.pipelines.tasks import Engine, run_tasks
 from queen.redacted import redacted
-from queen.spark.runner.report import counted
-from queen.spark.runner.tasks import run_tasks
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_LOG: Final = logging.getLogger("queen.spark")
+_LOG: Final = logging.getLogger("queen.pipelines")
 _SHORT_SECONDS: Final = 0.1
 _JOBS: Final = 3
-"""Attempts per Spark job, because local mode does not retry tasks."""
+"""Attempts per job, because only a Spark cluster retries tasks."""
 
 Step = Literal["planned", "written", "committed", "archived", "idle", "held_back"]
 """``held_back``: newer messages wait until an older transaction has ended."""
@@ -147,7 +144,7 @@ def check(connection: Connection, config: Config) -> None:
     find_queue(connection, config.queue)
 
 
-def run(spark: "SparkSession", config: Config, *, report: Report | None = None) -> Progress:
+def run(engine: Engine, config: Config, *, report: Report | None = None) -> Progress:
     """Archive existing messages, or poll for new ones forever. Returns the progress."""
     location = normal(config.location)
     name = config.name or config.queue
@@ -167,7 +164,7 @@ def run(spark: "SparkSession", config: Config, *, report: Report | None = None) 
             max_snapshots=config.max_snapshots,
         ) as lake:
             queue_id = ledger.open(*lake_of)
-            archive = _Archive(spark, config, queue_id, ledger, lake, report or (lambda _: None))
+            archive = _Archive(engine, config, queue_id, ledger, lake, report or (lambda _: None))
             try:
                 return archive.run()
             except BaseException:
@@ -181,14 +178,14 @@ class _Archive:
 
     def __init__(
         self,
-        spark: "SparkSession",
+        engine: Engine,
         config: Config,
         queue_id: int,
         ledger: Ledger,
         lake: Lake,
         report: Report,
     ) -> None:
-        self._spark = spark
+        self._engine = engine
         self._config = config
         self._queue_id = queue_id
         self._ledger = ledger
@@ -371,7 +368,7 @@ class _Archive:
 
         for job in range(1, _JOBS + 1):
             try:
-                return run_tasks(self._spark, len(ranges), write)
+                return run_tasks(self._engine, len(ranges), write)
             except Exception:
                 if job == _JOBS:
                     raise
