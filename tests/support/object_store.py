@@ -12,7 +12,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pyarrow import fs
@@ -132,13 +132,15 @@ class FaultProxy:
         *,
         slow_seconds: float = 0.5,
     ) -> None:
-        self._target = urlsplit(target).netloc
+        self.target = urlsplit(target).netloc
         self._choose = choose
-        self._slow_seconds = slow_seconds
+        self.slow_seconds = slow_seconds
         self._lock = threading.Lock()
         self._count = 0
         self.faults: dict[Fault, int] = {"rejected": 0, "lost": 0, "slow": 0}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Handler", (_Handler,), {"proxy": self})
+        )
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -156,7 +158,7 @@ class FaultProxy:
         self._server.shutdown()
         self._server.server_close()
 
-    def _next_fault(self, method: str) -> Fault | None:
+    def next_fault(self, method: str) -> Fault | None:
         with self._lock:
             self._count += 1
             fault = self._choose(self._count, method)
@@ -164,69 +166,64 @@ class FaultProxy:
                 self.faults[fault] += 1
             return fault
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        proxy = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+class _Handler(BaseHTTPRequestHandler):
+    proxy: ClassVar["FaultProxy"]
+    protocol_version = "HTTP/1.1"
 
-            def log_message(self, format: str, *arguments: object) -> None:
-                """Write nothing."""
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Write nothing."""
 
-            def forward(self) -> None:
-                body = self.body()
-                fault = proxy._next_fault(self.command)
-                if fault == "slow":
-                    threading.Event().wait(proxy._slow_seconds)
-                if fault == "rejected":
-                    self.answer(503, [], _SLOW_DOWN)
-                    return
-                status, headers, content = self.ask(body)
-                if fault == "lost":
-                    self.answer(503, [], _SLOW_DOWN)
-                else:
-                    self.answer(status, headers, content)
+    def forward(self) -> None:
+        body = self.body()
+        fault = self.proxy.next_fault(self.command)
+        if fault == "slow":
+            threading.Event().wait(self.proxy.slow_seconds)
+        if fault == "rejected":
+            self.answer(503, [], _SLOW_DOWN)
+            return
+        status, headers, content = self.ask(body)
+        if fault == "lost":
+            self.answer(503, [], _SLOW_DOWN)
+        else:
+            self.answer(status, headers, content)
 
-            def body(self) -> bytes:
-                if "chunked" not in self.headers.get("Transfer-Encoding", ""):
-                    return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                chunks: list[bytes] = []
-                while size := int(self.rfile.readline().partition(b";")[0], 16):
-                    chunks.append(self.rfile.read(size))
-                    self.rfile.readline()
-                while self.rfile.readline().strip():
-                    """Trailers end with an empty line."""
-                return b"".join(chunks)
+    def body(self) -> bytes:
+        if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        chunks: list[bytes] = []
+        while size := int(self.rfile.readline().partition(b";")[0], 16):
+            chunks.append(self.rfile.read(size))
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            """Trailers end with an empty line."""
+        return b"".join(chunks)
 
-            def ask(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-                connection = http.client.HTTPConnection(proxy._target, timeout=60)
-                connection.putrequest(
-                    self.command, self.path, skip_host=True, skip_accept_encoding=True
-                )
-                for name, value in self.headers.items():
-                    if name.lower() not in _HOP_BY_HOP:
-                        connection.putheader(name, value)
-                if body and "Content-Length" not in self.headers:
-                    connection.putheader("Content-Length", str(len(body)))
-                connection.endheaders(body or None)
-                answer = connection.getresponse()
-                found = answer.status, answer.getheaders(), answer.read()
-                connection.close()
-                return found
+    def ask(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        connection = http.client.HTTPConnection(self.proxy.target, timeout=60)
+        connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+        for name, value in self.headers.items():
+            if name.lower() not in _HOP_BY_HOP:
+                connection.putheader(name, value)
+        if body and "Content-Length" not in self.headers:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body or None)
+        answer = connection.getresponse()
+        found = answer.status, answer.getheaders(), answer.read()
+        connection.close()
+        return found
 
-            def answer(self, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
-                with suppress(ConnectionError):
-                    self.send_response_only(status)
-                    named = {name.lower() for name, _ in headers}
-                    for name, value in headers:
-                        if name.lower() not in _HOP_BY_HOP:
-                            self.send_header(name, value)
-                    if "content-length" not in named:
-                        self.send_header("Content-Length", str(len(content)))
-                    self.end_headers()
-                    if self.command != "HEAD":
-                        self.wfile.write(content)
+    def answer(self, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
+        with suppress(ConnectionError):
+            self.send_response_only(status)
+            named = {name.lower() for name, _ in headers}
+            for name, value in headers:
+                if name.lower() not in _HOP_BY_HOP:
+                    self.send_header(name, value)
+            if "content-length" not in named:
+                self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(content)
 
-            do_DELETE = do_GET = do_HEAD = do_POST = do_PUT = forward
-
-        return Handler
+    do_DELETE = do_GET = do_HEAD = do_POST = do_PUT = forward

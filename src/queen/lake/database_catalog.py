@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import psycopg.conninfo
 import sqlalchemy
-from pydantic import BaseModel
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadata
@@ -59,15 +58,16 @@ class DatabaseCatalog(SqlCatalog):
         return kept
 
 
-class _Shared(BaseModel):
+class _Shared:
     """A part of the metadata that copies share, because it never changes."""
 
     @classmethod
-    def of(cls, part: BaseModel) -> Self:
+    def of(cls, part: Any) -> Any:  # noqa: ANN401 - a pydantic model
         if isinstance(part, cls):
             return part
-        values = {name: getattr(part, name) for name in cls.model_fields}
-        return cls.model_construct(_fields_set=part.model_fields_set, **values)
+        model: Any = cls
+        values = {name: getattr(part, name) for name in model.model_fields}
+        return model.model_construct(_fields_set=part.model_fields_set, **values)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         return self

@@ -89,7 +89,7 @@ def retain(log: Log) -> int:
 
 @pytest.mark.parametrize("format", ["iceberg", "delta", "parquet"])
 def test_every_message_is_in_the_lake_once(
-    engine: Engine, dsn: str, tmp_path: Path, log: Log, format: Format
+    task_engine: Engine, dsn: str, tmp_path: Path, log: Log, format: Format
 ) -> None:
     log.stop_clock()
     log.fill(segments=6)
@@ -99,21 +99,23 @@ def test_every_message_is_in_the_lake_once(
         dsn=dsn, queue="orders", location=str(tmp_path), format=format, max_messages=300, tasks=2
     )
 
-    first = archive.run(engine, config)
+    first = archive.run(task_engine, config)
     log.fill(segments=2)
-    second = archive.run(engine, config)
+    second = archive.run(task_engine, config)
 
     assert archived(config) == log.messages()
     assert (first.rows, second.rows) == (720, 120)
     ledger = figures(log)
     assert ledger["messages"] == 840
     assert ledger["held"] == ledger["xid"]
-    assert archive.run(engine, config).rows == 0
+    assert archive.run(task_engine, config).rows == 0
 
 
-def test_the_table_has_every_column_as_pushed(engine: Engine, log: Log, config: Config) -> None:
+def test_the_table_has_every_column_as_pushed(
+    task_engine: Engine, log: Log, config: Config
+) -> None:
     log.push("a", [{"n": 1}, "zwei", None])
-    archive.run(engine, config)
+    archive.run(task_engine, config)
 
     with IcebergLake(config.dsn, "orders", config.location) as lake:
         rows = lake.load().scan().to_arrow().sort_by("offset").to_pylist()
@@ -130,7 +132,7 @@ def test_the_table_has_every_column_as_pushed(engine: Engine, log: Log, config: 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_driver_crash_after_any_step_loses_and_repeats_no_message(
-    engine: Engine, log: Log, config: Config, step: str
+    task_engine: Engine, log: Log, config: Config, step: str
 ) -> None:
     log.fill()
 
@@ -140,9 +142,9 @@ def test_a_driver_crash_after_any_step_loses_and_repeats_no_message(
 
     for _ in range(2):
         with pytest.raises(Crash):
-            archive.run(engine, config, report=report)
+            archive.run(task_engine, config, report=report)
     log.fill(segments=2)
-    archive.run(engine, config)
+    archive.run(task_engine, config)
 
     assert archived(config) == log.messages()
     assert figures(log)["messages"] == len(log.messages())
@@ -150,7 +152,7 @@ def test_a_driver_crash_after_any_step_loses_and_repeats_no_message(
 
 @pytest.mark.parametrize("is_written", [False, True])
 def test_a_task_that_fails_before_or_after_its_write_is_retried(
-    engine: Engine,
+    task_engine: Engine,
     log: Log,
     config: Config,
     tmp_path: Path,
@@ -161,7 +163,7 @@ def test_a_task_that_fails_before_or_after_its_write_is_retried(
     flag = tmp_path / "failed"
     run_tasks = archive.run_tasks
 
-    def run_failing(engine: Engine, count: int, write: Write) -> list[DataFile]:
+    def run_failing(task_engine: Engine, count: int, write: Write) -> list[DataFile]:
         def failing(number: int) -> Sequence[DataFile]:
             files = write(number) if is_written else []
             if not flag.exists():
@@ -169,24 +171,24 @@ def test_a_task_that_fails_before_or_after_its_write_is_retried(
                 raise RuntimeError("the first attempt")
             return files if is_written else write(number)
 
-        return run_tasks(engine, count, failing)
+        return run_tasks(task_engine, count, failing)
 
     monkeypatch.setattr(archive, "run_tasks", run_failing)
-    archive.run(engine, config)
+    archive.run(task_engine, config)
 
     assert flag.exists()
     assert archived(config) == log.messages()
 
 
 def test_two_concurrent_drivers_archive_each_message_once(
-    engine: Engine, log: Log, config: Config
+    task_engine: Engine, log: Log, config: Config
 ) -> None:
     log.fill(segments=20)
     failures: list[Exception] = []
 
     def drive() -> None:
         try:
-            archive.run(engine, config)
+            archive.run(task_engine, config)
         except Exception as error:
             failures.append(error)
 
@@ -200,7 +202,9 @@ def test_two_concurrent_drivers_archive_each_message_once(
     assert archived(config) == log.messages()
 
 
-def test_retention_removes_only_archived_messages(engine: Engine, dsn: str, config: Config) -> None:
+def test_retention_removes_only_archived_messages(
+    task_engine: Engine, dsn: str, config: Config
+) -> None:
     with Log(dsn, "orders", retention_enabled=True, retention_seconds=60) as log:
         log.stop_clock()
         log.execute("insert into queen.duties (name, epoch) values ('retention', 1)")
@@ -208,46 +212,46 @@ def test_retention_removes_only_archived_messages(engine: Engine, dsn: str, conf
         whole = log.messages()
         left: list[int] = []
 
-        archive.run(engine, config, report=lambda _: left.append(retain(log)))
+        archive.run(task_engine, config, report=lambda _: left.append(retain(log)))
 
         assert archived(config) == whole
         assert left[0] == len(whole)
         assert left[-1] < left[0]
 
 
-def test_a_released_hold_is_created_again(engine: Engine, log: Log, config: Config) -> None:
+def test_a_released_hold_is_created_again(task_engine: Engine, log: Log, config: Config) -> None:
     log.fill(segments=2)
-    archive.run(engine, config)
+    archive.run(task_engine, config)
     log.execute("select queen.unhold('orders', 'archive:orders')")
     log.fill(segments=2)
 
-    archive.run(engine, config)
+    archive.run(task_engine, config)
 
     assert figures(log)["held"] == figures(log)["xid"]
 
 
 def test_uncommitted_messages_are_archived_later(
-    engine: Engine, dsn: str, log: Log, config: Config
+    task_engine: Engine, dsn: str, log: Log, config: Config
 ) -> None:
     log.fill(segments=2)
     with Log(dsn, "orders") as late:
         with late.connection.transaction():
             late.push("late", [1, 2, 3])
             log.fill(segments=2)
-            archive.run(engine, config)
+            archive.run(task_engine, config)
             early = archived(config)
-        archive.run(engine, config)
+        archive.run(task_engine, config)
 
     assert len(early) == 120
     assert archived(config) == log.messages()
 
 
-def test_an_erased_message_is_left_out(engine: Engine, log: Log, config: Config) -> None:
+def test_an_erased_message_is_left_out(task_engine: Engine, log: Log, config: Config) -> None:
     for number in range(4):
         log.push("a", [number])
     # The state after a redaction.
     log.execute("update queen.segments set expires_at = '-infinity' where base_offset = 2")
-    archive.run(engine, config)
+    archive.run(task_engine, config)
 
     with IcebergLake(config.dsn, "orders", config.location) as lake:
         found = lake.load().scan().to_arrow().column("offset").to_pylist()
@@ -255,44 +259,46 @@ def test_an_erased_message_is_left_out(engine: Engine, log: Log, config: Config)
 
 
 def test_a_recreated_queue_is_not_the_archived_one(
-    engine: Engine, dsn: str, log: Log, config: Config
+    task_engine: Engine, dsn: str, log: Log, config: Config
 ) -> None:
     log.fill(segments=1)
-    archive.run(engine, config)
+    archive.run(task_engine, config)
     log.execute("select queen.delete_queue('orders')")
     with pytest.raises(errors.QueueNotFound):
-        archive.run(engine, config)
+        archive.run(task_engine, config)
 
     with Log(dsn, "orders"), pytest.raises(errors.InvalidOption, match="another name"):
-        archive.run(engine, config)
+        archive.run(task_engine, config)
 
 
 def test_a_recreated_ledger_does_not_match_the_lake(
-    engine: Engine, log: Log, config: Config
+    task_engine: Engine, log: Log, config: Config
 ) -> None:
     log.fill()
-    archive.run(engine, config)
+    archive.run(task_engine, config)
     before = archived(config)
     log.execute("select queen.drop_archive('orders')")
 
     with pytest.raises(errors.LakeDiverged):
-        archive.run(engine, config)
+        archive.run(task_engine, config)
 
     assert archived(config) == before
 
 
 def test_an_archive_stays_in_its_lake(
-    engine: Engine, log: Log, config: Config, tmp_path: Path
+    task_engine: Engine, log: Log, config: Config, tmp_path: Path
 ) -> None:
     log.fill(segments=1)
-    archive.run(engine, config)
+    archive.run(task_engine, config)
     other = Config(dsn=config.dsn, queue="orders", location=str(tmp_path / "other"))
 
     with pytest.raises(errors.InvalidOption, match="has batches"):
-        archive.run(engine, other)
+        archive.run(task_engine, other)
 
 
-def test_a_restart_of_postgresql_does_not_stop_the_archive(engine: Engine, tmp_path: Path) -> None:
+def test_a_restart_of_postgresql_does_not_stop_the_archive(
+    task_engine: Engine, tmp_path: Path
+) -> None:
     with Postgres(in_memory=True) as postgres:
         dsn = migrated(postgres)
         config = Config(dsn=dsn, queue="orders", location=str(tmp_path), tasks=2, max_messages=300)
@@ -305,7 +311,7 @@ def test_a_restart_of_postgresql_does_not_stop_the_archive(engine: Engine, tmp_p
             if len(steps) <= len(STEPS):
                 postgres.restart()
 
-        archive.run(engine, config, report=restart)
+        archive.run(task_engine, config, report=restart)
 
         assert steps[:4] == list(STEPS)
         with Log(dsn, "orders") as log:
@@ -319,7 +325,7 @@ def test_a_restart_of_postgresql_does_not_stop_the_archive(engine: Engine, tmp_p
     ids=["neither", "bytes", "seconds"],
 )
 def test_a_running_archive_commits_by_time_or_size(
-    engine: Engine,
+    task_engine: Engine,
     log: Log,
     config: Config,
     commit_seconds: float,
@@ -346,8 +352,8 @@ def test_a_running_archive_commits_by_time_or_size(
             log.push("a", [2])
 
     with pytest.raises(Crash):
-        archive.run(engine, config, report=report)
+        archive.run(task_engine, config, report=report)
 
     assert steps.count("committed") == commits
-    archive.run(engine, msgspec.structs.replace(config, interval_seconds=0))
+    archive.run(task_engine, msgspec.structs.replace(config, interval_seconds=0))
     assert archived(config) == log.messages()

@@ -56,35 +56,35 @@ def retain(log: Log) -> int:
 
 @pytest.mark.parametrize("format", ["iceberg", "delta", "parquet"])
 def test_a_wrong_location_leaves_no_hold_and_can_be_corrected(
-    engine: Engine, dsn: str, tmp_path: Path, log: Log, format: Format
+    task_engine: Engine, dsn: str, tmp_path: Path, log: Log, format: Format
 ) -> None:
     log.fill(segments=2)
     (tmp_path / "file").touch()
 
     with pytest.raises(errors.LakeUnavailable, match="file/lake is unavailable: ") as failure:
-        archive.run(engine, config_of(dsn, tmp_path / "file" / "lake", format))
+        archive.run(task_engine, config_of(dsn, tmp_path / "file" / "lake", format))
 
     assert "\n" not in str(failure.value)
     assert held(log) == []
     assert log.execute("select 1 from queen.archives") == []
     right = config_of(dsn, tmp_path / "lake", format)
-    archive.run(engine, right)
+    archive.run(task_engine, right)
     assert archived(right) == log.messages()
 
 
 @pytest.mark.parametrize("uri", ["nope://bucket/orders", "s3://x:secret@/"])
 def test_an_unsupported_location_is_an_error_without_its_credentials(
-    engine: Engine, dsn: str, log: Log, uri: str
+    task_engine: Engine, dsn: str, log: Log, uri: str
 ) -> None:
     with pytest.raises(errors.LakeUnavailable) as failure:
-        archive.run(engine, Config(dsn=dsn, queue="orders", location=uri))
+        archive.run(task_engine, Config(dsn=dsn, queue="orders", location=uri))
 
     assert "secret" not in str(failure.value)
     assert held(log) == []
 
 
 def test_a_first_batch_that_fails_stops_neither_retention_nor_a_correction(
-    engine: Engine, dsn: str, tmp_path: Path, log: Log
+    task_engine: Engine, dsn: str, tmp_path: Path, log: Log
 ) -> None:
     log.fill(segments=2)
     wrong, right = (config_of(dsn, tmp_path / name) for name in ("wrong", "right"))
@@ -96,20 +96,20 @@ def test_a_first_batch_that_fails_stops_neither_retention_nor_a_correction(
             raise Crash
 
     with pytest.raises(Crash):
-        archive.run(engine, wrong, report=report)
+        archive.run(task_engine, wrong, report=report)
 
     assert kept == [120]  # The batch was protected while it ran.
     assert held(log) == []
     log.fill(segments=1)
-    archive.run(engine, right)
+    archive.run(task_engine, right)
     assert archived(right) == log.messages()
     assert held(log) == ["archive:orders"]
     with pytest.raises(errors.InvalidOption, match="has batches as iceberg at "):
-        archive.run(engine, wrong)
+        archive.run(task_engine, wrong)
 
 
 def test_retention_continues_if_a_first_batch_never_ended(
-    engine: Engine, dsn: str, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+    task_engine: Engine, dsn: str, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.fill(segments=1)
     config = config_of(dsn, tmp_path / "lake")
@@ -121,29 +121,29 @@ def test_retention_continues_if_a_first_batch_never_ended(
     # A driver that was killed can't drop its hold.
     monkeypatch.setattr("queen.lake.ledger.Ledger.release_first", lambda *_: None)
     with pytest.raises(Crash):
-        archive.run(engine, config, report=report)
+        archive.run(task_engine, config, report=report)
     assert retain(log) == 60
     log.execute("update queen.holds set expires_at = expires_at - interval '1 hour'")
 
     assert retain(log) == 0
     log.fill(segments=1)
-    assert archive.run(engine, config).missed == 60
+    assert archive.run(task_engine, config).missed == 60
 
 
 def test_an_empty_queue_is_held_from_the_first_successful_run_on(
-    engine: Engine, dsn: str, tmp_path: Path, log: Log
+    task_engine: Engine, dsn: str, tmp_path: Path, log: Log
 ) -> None:
     config = config_of(dsn, tmp_path / "lake")
-    archive.run(engine, config)
+    archive.run(task_engine, config)
     log.fill(segments=1)
 
     assert retain(log) == 60
-    archive.run(engine, config)
+    archive.run(task_engine, config)
     assert len(archived(config)) == 60
 
 
 def test_an_open_transaction_of_another_database_is_named(
-    engine: Engine, dsn: str, other: str, tmp_path: Path, log: Log
+    task_engine: Engine, dsn: str, other: str, tmp_path: Path, log: Log
 ) -> None:
     config = config_of(dsn, tmp_path / "lake")
     log.fill(segments=1)
@@ -151,18 +151,18 @@ def test_an_open_transaction_of_another_database_is_named(
         connection.execute("create table open ()")
         pid, name = connection.info.backend_pid, connection.info.dbname
         log.fill(segments=1)
-        blocked = archive.run(engine, config)
+        blocked = archive.run(task_engine, config)
 
     assert (blocked.step, blocked.state, blocked.rows) == ("held_back", "running", 60)
     assert blocked.held_back_by is not None
     assert blocked.held_back_by.startswith(f"pid {pid} of database {name} since ")
-    free = archive.run(engine, config)
+    free = archive.run(task_engine, config)
     assert (free.step, free.held_back_by, free.rows) == ("idle", None, 60)
     assert archived(config) == log.messages()
 
 
 def test_a_short_transaction_is_waited_for(
-    engine: Engine,
+    task_engine: Engine,
     dsn: str,
     other: str,
     tmp_path: Path,
@@ -176,14 +176,14 @@ def test_a_short_transaction_is_waited_for(
         # It ends while the archive waits.
         clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: connection.commit())
         monkeypatch.setattr(archive, "time", clock)
-        ended = archive.run(engine, config)
+        ended = archive.run(task_engine, config)
 
     assert (ended.step, ended.rows) == ("idle", 60)
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta", "parquet"])
 def test_messages_that_were_purged_unarchived_are_recorded_and_shown(
-    engine: Engine,
+    task_engine: Engine,
     dsn: str,
     tmp_path: Path,
     log: Log,
@@ -192,13 +192,13 @@ def test_messages_that_were_purged_unarchived_are_recorded_and_shown(
 ) -> None:
     config = config_of(dsn, tmp_path / "lake", format)
     log.fill(segments=1)
-    archive.run(engine, config)
+    archive.run(task_engine, config)
     log.fill(segments=1)
     log.execute("select queen.purge('orders', 'p0', false, null, null, 10)")
     with caplog.at_level(logging.WARNING, "queen.spark"):
-        second = archive.run(engine, config)
+        second = archive.run(task_engine, config)
     log.fill(segments=1)
-    third = archive.run(engine, config)
+    third = archive.run(task_engine, config)
 
     assert (second.rows, second.missed, third.rows, third.missed) == (40, 20, 60, 20)
     assert "20 messages of queue orders were removed before they were archived" in caplog.text
@@ -215,14 +215,14 @@ def test_messages_that_were_purged_unarchived_are_recorded_and_shown(
 
 
 def test_a_purge_of_all_messages_is_shown_before_the_next_batch(
-    engine: Engine, dsn: str, tmp_path: Path, log: Log
+    task_engine: Engine, dsn: str, tmp_path: Path, log: Log
 ) -> None:
     config = config_of(dsn, tmp_path / "lake")
     log.fill(segments=1)
-    archive.run(engine, config)
+    archive.run(task_engine, config)
     log.fill(segments=1)
     log.execute("select queen.purge('orders', null, false, null, null, 10)")
 
-    idle = archive.run(engine, config)
+    idle = archive.run(task_engine, config)
 
     assert (idle.step, idle.rows, idle.missed) == ("idle", 0, 60)

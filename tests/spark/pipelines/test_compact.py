@@ -26,8 +26,8 @@ def config_of(dsn: str, tmp_path: Path, format: Literal["iceberg", "delta"] = "i
     )
 
 
-def compact_all(engine: Engine, dsn: str, **options: Any) -> compact.Progress:  # noqa: ANN401
-    return compact.run(engine, compact.Config(dsn=dsn, name="orders", **options))
+def compact_all(task_engine: Engine, dsn: str, **options: Any) -> compact.Progress:  # noqa: ANN401
+    return compact.run(task_engine, compact.Config(dsn=dsn, name="orders", **options))
 
 
 def files(config: Config) -> list[DataFile]:
@@ -39,7 +39,7 @@ def files(config: Config) -> list[DataFile]:
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
 def test_small_files_of_a_day_become_one_with_the_same_rows(
-    engine: Engine, dsn: str, tmp_path: Path, format: Literal["iceberg", "delta"]
+    task_engine: Engine, dsn: str, tmp_path: Path, format: Literal["iceberg", "delta"]
 ) -> None:
     config = config_of(dsn, tmp_path, format)
     with Log(dsn, "orders") as log:
@@ -47,51 +47,51 @@ def test_small_files_of_a_day_become_one_with_the_same_rows(
         for _ in range(2):
             log.fill(segments=6)
             log.advance(seconds=86_400)
-        archive.run(engine, config)
+        archive.run(task_engine, config)
         small = len(files(config))
 
-        progress = compact_all(engine, dsn)
+        progress = compact_all(task_engine, dsn)
 
         assert (progress.replaced, progress.made) == (small, 2)
         assert [file.messages for file in files(config)] == [360, 360]
         assert archived(config) == log.messages()
-        assert compact_all(engine, dsn).made == 0
+        assert compact_all(task_engine, dsn).made == 0
         log.fill(segments=2)
-        archive.run(engine, config)
+        archive.run(task_engine, config)
         assert archived(config) == log.messages()
 
 
 def test_old_snapshots_and_their_unshared_files_are_removed(
-    engine: Engine, dsn: str, tmp_path: Path
+    task_engine: Engine, dsn: str, tmp_path: Path
 ) -> None:
     config = config_of(dsn, tmp_path)
     with Log(dsn, "orders") as log:
         log.fill(segments=6)
-        archive.run(engine, config)
+        archive.run(task_engine, config)
         old = [file.path for file in files(config)]
-        compact_all(engine, dsn)
+        compact_all(task_engine, dsn)
         day_ago = time.time() - 86_400
         for path in tmp_path.rglob("*"):
             if path.is_file():
                 os.utime(path, (day_ago, day_ago))
 
-        progress = compact_all(engine, dsn, snapshot_seconds=0, orphan_seconds=3_600)
+        progress = compact_all(task_engine, dsn, snapshot_seconds=0, orphan_seconds=3_600)
 
         assert progress.expired > 0
         assert not any(os.path.exists(path) for path in old)
         assert archived(config) == log.messages()
         log.fill(segments=1)
-        archive.run(engine, config)
+        archive.run(task_engine, config)
         assert archived(config) == log.messages()
 
 
 def test_compaction_beside_an_archive_loses_and_repeats_no_message(
-    engine: Engine, dsn: str, tmp_path: Path
+    task_engine: Engine, dsn: str, tmp_path: Path
 ) -> None:
     config = config_of(dsn, tmp_path)
     with Log(dsn, "orders") as log:
         log.fill(segments=4)
-        archive.run(engine, config)
+        archive.run(task_engine, config)
         log.fill(segments=16)
         is_over = threading.Event()
         failures: list[Exception] = []
@@ -100,13 +100,13 @@ def test_compaction_beside_an_archive_loses_and_repeats_no_message(
         def compact_on() -> None:
             try:
                 while not is_over.is_set():
-                    compacted.append(compact_all(engine, dsn, snapshot_seconds=0).made)
+                    compacted.append(compact_all(task_engine, dsn, snapshot_seconds=0).made)
             except Exception as error:
                 failures.append(error)
 
         thread = threading.Thread(target=compact_on)
         thread.start()
-        archive.run(engine, config)
+        archive.run(task_engine, config)
         is_over.set()
         thread.join()
 
@@ -117,9 +117,9 @@ def test_compaction_beside_an_archive_loses_and_repeats_no_message(
         assert sorted(set(archived(config))) == archived(config) == log.messages()
 
 
-def test_a_missing_archive_is_not_compacted(engine: Engine, dsn: str) -> None:
+def test_a_missing_archive_is_not_compacted(task_engine: Engine, dsn: str) -> None:
     with pytest.raises(errors.NotFound):
-        compact_all(engine, dsn)
+        compact_all(task_engine, dsn)
 
 
 def test_neighbouring_files_of_a_day_are_merged_up_to_the_target_size() -> None:
