@@ -68,7 +68,7 @@ def test_the_command_archives_and_compacts_without_spark_and_java(
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["replay", "--set", "from=orders", "--set", "to=orders"], "pyspark"),
+        (["replay", "--set", "from=orders", "--set", "to=orders"], "a pipeline replay needs Spark"),
         (["archive", "--master", "local[2]"], "--master and --conf need --engine spark"),
         (["archive", "--conf", "a=b"], "--master and --conf need --engine spark"),
     ],

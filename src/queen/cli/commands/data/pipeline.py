@@ -45,9 +45,12 @@ class Place(NamedTuple):
     """Where a pipeline runs."""
 
     engine: Engine
-    master: str | None
-    confs: list[str] | None
+    master: str
+    confs: dict[str, str]
 
+
+_LOCAL: Final = ("archive", "compact")
+"""Pipelines that run without Spark."""
 
 File = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Options as YAML.")]
 Set = Annotated[
@@ -89,7 +92,7 @@ def _add(kind: str, help_: str, *, is_repeatable: bool = False) -> None:
         conf: Conf = None,
         output: Output = Format.TABLE,
     ) -> None:
-        _launch(kind, config, set_, name, Place(engine, master, conf), None, output)
+        _launch(kind, config, set_, name, _place(kind, engine, master, conf), None, output)
 
     def repeated(
         config: File = None,
@@ -101,7 +104,7 @@ def _add(kind: str, help_: str, *, is_repeatable: bool = False) -> None:
         every: Every = None,
         output: Output = Format.TABLE,
     ) -> None:
-        _launch(kind, config, set_, name, Place(engine, master, conf), every, output)
+        _launch(kind, config, set_, name, _place(kind, engine, master, conf), every, output)
 
     app.command(kind, help=help_)(repeated if is_repeatable else once)
 
@@ -179,6 +182,17 @@ def list_(
     show(rows, _COLUMNS, output)
 
 
+def _place(kind: str, engine: Engine, master: str | None, confs: list[str] | None) -> Place:
+    """Check where a pipeline shall run."""
+    if engine is Engine.LOCAL and kind not in _LOCAL:
+        raise errors.InvalidOption(
+            f"a pipeline {kind} needs Spark: --engine local runs {' and '.join(_LOCAL)}"
+        )
+    if engine is Engine.LOCAL and (master is not None or confs):
+        raise errors.InvalidOption("--master and --conf need --engine spark")
+    return Place(engine, master or "local[*]", pairs_of(confs, "--conf NAME=VALUE"))
+
+
 def _launch(
     kind: str,
     file: Path | None,
@@ -208,7 +222,7 @@ def _launch(
     log = None if "QUEEN_CLIENT_LOG" in os.environ else RunLog(name)
     with (
         _until_stopped(name, log),
-        _runner(place, job, name, log) as runner,
+        _runner(place, name, log) as runner,
         # The sentence about the run comes after the last report, which has the lag at the end.
         Outcome() as outcome,
         runner.reporting(job, config, name) as report,
@@ -231,20 +245,17 @@ def _launch(
 
 
 @contextmanager
-def _runner(place: Place, job: Any, name: str, log: "RunLog | None") -> Generator[Any]:  # noqa: ANN401 - a Job, and one of two classes
+def _runner(place: Place, name: str, log: "RunLog | None") -> Generator[Any]:
     """Start the engine of a run."""
     if place.engine is Engine.LOCAL:
         from queen.pipelines.local import LocalRunner
 
-        if place.master is not None or place.confs:
-            raise errors.InvalidOption("--master and --conf need --engine spark")
-        yield LocalRunner(job)
+        yield LocalRunner()
         return
     from queen.spark.runner.session import SparkRunner, session
 
-    master = place.master or "local[*]"
-    say(f"{name}: starting Spark on {master}")
-    with session(name, master, pairs_of(place.confs, "--conf NAME=VALUE"), log=log) as spark:
+    say(f"{name}: starting Spark on {place.master}")
+    with session(name, place.master, place.confs, log=log) as spark:
         yield SparkRunner(spark)
 
 
