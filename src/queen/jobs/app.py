@@ -99,10 +99,15 @@ class QueueManager(Registry):
         *,
         grace: Duration = "24h",
         status: Literal["completed", "failed"] = "completed",
+        force: bool = False,
     ) -> int:
-        """Delete jobs that completed or failed longer than ``grace`` ago. Returns the count."""
+        """
+        Delete jobs that completed or failed longer than ``grace`` ago. Returns the count.
+
+        ``force``: also those that an archive has not copied yet.
+        """
         seconds = int(seconds_of(grace, "grace", most=KEPT_SECONDS))
-        request = CleanRequest(queue=queue, status=status, grace_seconds=seconds)
+        request = CleanRequest(queue=queue, status=status, grace_seconds=seconds, force=force)
         operation = await self.queen.admin.finished(await self.calls.clean(request))
         return operation.done
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from queen import errors
+from queen.lake.storage import without_credentials
 from queen.redacted import redacted
 
 NAMESPACE: Final = "queen"
@@ -69,7 +70,7 @@ class CatalogOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         except Exception as error:
             text = str(error).strip().splitlines() or [type(error).__name__]
             raise errors.InvalidOption(
-                f"the catalog {self.uri} can't be opened: {text[0]}"
+                without_credentials(f"the catalog {self.uri} can't be opened: {text[0]}")
             ) from error
 
 

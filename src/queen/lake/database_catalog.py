@@ -7,6 +7,7 @@ from typing import Any, Self
 import psycopg.conninfo
 import sqlalchemy
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot, SnapshotLogEntry
@@ -24,6 +25,7 @@ class DatabaseCatalog(SqlCatalog):
     """
 
     def __init__(self, dsn: str, storage: Mapping[str, str]) -> None:
+        self._storage = dict(storage)
         super().__init__(
             NAMESPACE, uri=_url(dsn), init_catalog_tables="false", pool_pre_ping="true", **storage
         )
@@ -39,6 +41,13 @@ class DatabaseCatalog(SqlCatalog):
         identifier = (*self.identifier_to_tuple(orm_table.table_namespace), orm_table.table_name)
         io = self._load_file_io(last[1].properties, location)
         return Table(identifier, last[1], location, io, self)
+
+    def _load_file_io(
+        self, properties: Mapping[str, str] | None = None, location: str | None = None
+    ) -> FileIO:
+        # Not with the properties of the table, which a client may have set: they can name a Python
+        # class to import, or another host for the credentials.
+        return load_file_io(self._storage, location)
 
     def commit_table(
         self,

@@ -55,7 +55,7 @@ from queen.lake.lake import (
     backoff,
 )
 from queen.lake.records import Batch, DataFile
-from queen.lake.storage import NO_OPTIONS, Storage, StorageOptions, local
+from queen.lake.storage import NO_OPTIONS, Storage, StorageOptions, is_below, local
 
 _BATCH: Final = "queen.batch"
 _READERS: Final = 16
@@ -192,7 +192,9 @@ class IcebergLake(Lake):
     def _table(self, *, make: bool) -> Table:
         try:
             table = self._catalog.load_table(self._identifier)
-            if not make or table.current_snapshot() or self._is_at(table.location()):
+            is_ours = all(table.properties.get(name) == PROPERTIES[name] for name in PROPERTIES)
+            is_empty = table.current_snapshot() is None
+            if not (make and is_empty and is_ours) or self._is_at(table.location()):
                 return table
             # An archive that has moved before its first batch. The catalog has only an empty table.
             self._catalog.drop_table(self._identifier)
@@ -222,7 +224,9 @@ class IcebergLake(Lake):
             [table.metadata_location, snapshot.manifest_list, *commit.written]
         )
         with contextlib.suppress(Exception):  # The compaction removes what stays.
-            self.storage.delete(commit.removable)
+            # A client of the catalog may have written other paths into the metadata.
+            metadata = f"{self.storage.location}/metadata"
+            self.storage.delete(path for path in commit.removable if is_below(path, metadata))
 
 
 @contextmanager

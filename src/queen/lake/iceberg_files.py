@@ -27,7 +27,7 @@ from queen.arrow.columns import BY_NAME, COLUMNS
 from queen.lake.day_files import SCHEMA
 from queen.lake.reading import ALWAYS, Reader, TimeRange
 from queen.lake.records import DataFile
-from queen.lake.storage import StorageOptions, local
+from queen.lake.storage import StorageOptions, is_below, local
 
 _EPOCH: Final = date(1970, 1, 1)
 _TYPES: Final = {"offset": LongType(), "createdAt": TimestamptzType()}
@@ -54,6 +54,13 @@ def scan_tasks(table: Table) -> list[FileScanTask]:
             f"{'.'.join(table.name())} has equality deletes, which pyiceberg can't read: run"
             " rewrite_data_files of Spark or Trino on the table first"
         ) from error
+    for path in (file.file_path for task in tasks for file in (task.file, *task.delete_files)):
+        if not is_below(path, table.location()):
+            # Another client added it. It may belong to somebody else.
+            raise errors.InvalidOption(
+                f"{'.'.join(table.name())} contains {path}, which is outside its location"
+                f" {table.location()}: remove it from the table"
+            )
     return sorted(tasks, key=lambda task: task.file.file_path)
 
 

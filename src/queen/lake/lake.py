@@ -170,7 +170,7 @@ class Lake(ABC):
             try:
                 table = self.load()
                 present = {file.path: file.deletes for file in self.files_in(table)}
-                if present.keys() >= {file.path for file in new}:
+                if new and present.keys() >= {file.path for file in new}:
                     return True
                 # Rows that were deleted after the new files were written would come back.
                 if any(present.get(file.path) != file.deletes for file in old):

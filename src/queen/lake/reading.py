@@ -2,7 +2,7 @@
 
 # pyright: basic
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, date, datetime
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -17,6 +17,14 @@ class TimeRange(NamedTuple):
 
     start: datetime | None = None
     end: datetime | None = None
+
+    def has_day(self, day: date | None) -> bool:
+        """Whether a file of this day, or of an unknown one, can have such messages."""
+        if day is None:
+            return True
+        return (self.start is None or day >= self.start.astimezone(UTC).date()) and (
+            self.end is None or day <= self.end.astimezone(UTC).date()
+        )
 
     def filter(self, column: str = "createdAt") -> ds.Expression | None:
         """Return the range as a condition on a column."""

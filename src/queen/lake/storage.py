@@ -211,8 +211,13 @@ def reaching(location: str) -> Iterator[None]:
         yield
     # Arrow rejects a URI that it can't parse, or whose file system it doesn't have.
     except (OSError, pa.ArrowInvalid, NotImplementedError) as error:
-        text = _CREDENTIALS.sub("***@", f"{location} is unavailable: {_reason(error)}")
-        raise errors.LakeUnavailable(text) from error
+        text = f"{location} is unavailable: {_reason(error)}"
+        raise errors.LakeUnavailable(without_credentials(text)) from error
+
+
+def without_credentials(text: str) -> str:
+    """Hide the user and the password of URIs."""
+    return _CREDENTIALS.sub("***@", text)
 
 
 def normal(location: str) -> str:
@@ -220,6 +225,12 @@ def normal(location: str) -> str:
     if "://" not in location or location.startswith("file:"):
         location = str(Path(local(location)).absolute())
     return location.rstrip("/")
+
+
+def is_below(path: str, directory: str) -> bool:
+    """Whether a file is in a directory or its subdirectories. Both can be local paths or URIs."""
+    parts = local(path).split("/")
+    return ".." not in parts and local(path).startswith(f"{local(directory).rstrip('/')}/")
 
 
 def local(path: str) -> str:

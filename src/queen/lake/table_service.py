@@ -8,6 +8,7 @@ in the row and is rejected, so no snapshot is lost.
 
 # pyright: basic
 import contextlib
+import re
 import threading
 from typing import Any, Final
 
@@ -16,12 +17,18 @@ import msgspec
 from queen import errors
 from queen.lake.catalogs import NAMESPACE
 from queen.lake.database_catalog import DatabaseCatalog
-from queen.lake.storage import NO_OPTIONS
+from queen.lake.storage import NO_OPTIONS, is_below
 
-_OWN: Final = "queen."
-"""Prefix of properties by which archives commit exactly once."""
-_LOCATIONS: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path")
 _REJECTED: Final = frozenset({"assign-uuid", "set-location"})
+_PROPERTIES: Final = re.compile(
+    r"comment|owner|user\..+|history\..+|read\..+|schema\.name-mapping\.default"
+    r"|write\.(parquet|delete|update|merge)\..+|write\.(format\.default|distribution-mode"
+    r"|target-file-size-bytes)"
+)
+"""
+Properties that a client may change. Others could name a Python class that the server imports, a
+host that it sends its credentials to, or a directory outside the table.
+"""
 
 
 class TableService:
@@ -43,7 +50,8 @@ class TableService:
         from pyiceberg.table import CommitTableRequest
 
         identifier = {"namespace": [NAMESPACE], "name": name}
-        _check(body.get("updates", []))
+        updates = body.get("updates", [])
+        _check(updates)
         try:
             request = CommitTableRequest.model_validate({**body, "identifier": identifier})
         except ValidationError as error:
@@ -51,13 +59,15 @@ class TableService:
                 f"the commit is not valid: {error.errors()[0]['msg']}"
             ) from error
         catalog, table = self._connected(), self._load(name)
+        _check_snapshots(updates, table.location())
         before = table.metadata
         try:
             answer = catalog.commit_table(table, request.requirements, request.updates)
         except (CommitFailedException, ValidationException) as error:
             raise errors.Conflict(str(error)) from error
         except ValueError as error:
-            raise errors.BadRequest(str(error)) from error
+            # Not its text, which can contain anything that pyiceberg knows.
+            raise errors.BadRequest("the updates don't fit the table") from error
         with contextlib.suppress(Exception):  # The next compaction removes what stays.
             catalog._delete_old_metadata(table.io, before, answer.metadata)
         table.metadata, table.metadata_location = answer.metadata, answer.metadata_location
@@ -95,8 +105,18 @@ def _check(updates: list[dict[str, Any]]) -> None:
         names = [*(update.get("updates") or {}), *(update.get("removals") or [])]
         if action in ("set-properties", "remove-properties"):
             for name in names:
-                if name.startswith(_OWN) or name in _LOCATIONS:
+                if not _PROPERTIES.fullmatch(name):
                     raise errors.BadRequest(f"the property {name} can't be changed")
+
+
+def _check_snapshots(updates: list[dict[str, Any]], location: str) -> None:
+    """Raise BadRequest for a snapshot whose files are outside the table."""
+    for update in updates:
+        if update.get("action") != "add-snapshot":
+            continue
+        snapshot = update.get("snapshot") or {}
+        if not is_below(str(snapshot.get("manifest-list", "")), f"{location}/metadata"):
+            raise errors.BadRequest(f"the manifest list must be in {location}/metadata")
 
 
 def _result(table: Any) -> bytes:  # noqa: ANN401 - a Table

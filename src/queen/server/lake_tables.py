@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from queen import errors
@@ -21,19 +22,23 @@ class LakeTables:
         self._dsn = dsn
         self._service: TableService | None = None
         self._lock = threading.Lock()
-        self._slots = asyncio.Semaphore(_CONCURRENT)
+        # Not the threads of the process: others would wait while a storage does not respond.
+        self._threads = ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="lake-tables")
 
     async def load(self, name: str) -> bytes:
         """Return a table as JSON of Iceberg's protocol. Raises NotFound."""
-        async with self._slots:
-            return await asyncio.to_thread(lambda: self._connected().load(name))
+        return await self._run(lambda service: service.load(name))
 
     async def commit(self, name: str, body: Mapping[str, Any]) -> bytes:
         """Commit to a table. Returns it as JSON. Raises NotFound, Conflict and BadRequest."""
-        async with self._slots:
-            return await asyncio.to_thread(lambda: self._connected().commit(name, dict(body)))
+        return await self._run(lambda service: service.commit(name, dict(body)))
+
+    async def _run(self, work: "Callable[[TableService], bytes]") -> bytes:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, lambda: work(self._connected()))
 
     def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
         if self._service is not None:
             self._service.close()
 

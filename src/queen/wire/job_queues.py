@@ -173,3 +173,6 @@ class CleanRequest(Request, frozen=True, kw_only=True):
     """Which jobs to delete: `completed` (default) or `failed` ones."""
     grace_seconds: Annotated[int, Meta(ge=0, le=3_153_600_000)] = 86_400
     """Smallest age in seconds of the deleted jobs. Default: 86,400."""
+    force: bool = False
+    """Whether to delete jobs that a hold keeps, for example for an archive that has not copied them
+    yet. Default: false."""

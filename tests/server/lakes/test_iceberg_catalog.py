@@ -20,6 +20,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.table import Table
 from pyiceberg.types import StringType
 
+from queen import errors
 from queen.lake import CatalogOptions
 from queen.lake.day_files import DayFiles
 from queen.lake.iceberg import IcebergLake
@@ -212,6 +213,109 @@ async def test_a_client_cannot_move_files_or_the_batch_number(
     moved = {"updates": [{"action": "set-location", "location": "/etc"}]}
     assert (await Caller(server, token).request("POST", path, moved)).status == 400
     assert lake.last() is not None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "py-io-impl",
+        "write.py-location-provider.impl",
+        "write.data.path",
+        "s3.endpoint",
+        "s3.retry-strategy-impl",
+        "gcs.service.host",
+        "commit.retry.num-retries",
+        "queen.batch",
+    ],
+)
+async def test_a_property_cannot_make_the_server_import_or_call_anything(
+    dsn: str, server: Server, lake: IcebergLake, name: str
+) -> None:
+    """`py-io-impl=http.HTTPStatus` used to return the DSN with its password in the error."""
+    path = "/iceberg/v1/namespaces/queen/tables/shop.orders"
+    update = {"action": "set-properties", "updates": {name: "http.HTTPStatus"}}
+
+    reply = await Caller(server, await key_of(dsn)).request("POST", path, {"updates": [update]})
+
+    assert reply.status == 400
+    assert "postgresql" not in str(reply.body)
+    assert lake.load().properties.get(name) != "http.HTTPStatus"
+
+
+async def test_properties_that_are_stored_already_are_not_used(
+    dsn: str, server: Server, lake: IcebergLake
+) -> None:
+    with lake.load().transaction() as transaction:
+        transaction.set_properties({"py-io-impl": "http.HTTPStatus"})
+    path = "/iceberg/v1/namespaces/queen/tables/shop.orders"
+
+    reply = await Caller(server, await key_of(dsn)).request("GET", path)
+
+    assert reply.status == 200
+    assert lake.last() is not None
+
+
+@pytest.mark.parametrize(
+    "manifest_list",
+    [
+        "/etc/passwd",
+        "{location}/metadata/../../bank.payments/metadata/x.avro",
+        "s3://other/metadata/x.avro",
+    ],
+)
+async def test_a_snapshot_cannot_name_files_outside_its_table(
+    dsn: str, server: Server, lake: IcebergLake, manifest_list: str
+) -> None:
+    """The archive deletes the files of expired snapshots with its own rights."""
+    table = lake.load()
+    current = table.current_snapshot()
+    assert current is not None
+    location = table.location().rstrip("/")
+    snapshot = {
+        "snapshot-id": 17,
+        "parent-snapshot-id": current.snapshot_id,
+        "sequence-number": 99,
+        "timestamp-ms": current.timestamp_ms + 1,
+        "manifest-list": manifest_list.format(location=location),
+        "summary": {"operation": "append"},
+    }
+    path = "/iceberg/v1/namespaces/queen/tables/shop.orders"
+    body = {"updates": [{"action": "add-snapshot", "snapshot": snapshot}]}
+
+    reply = await Caller(server, await key_of(dsn)).request("POST", path, body)
+
+    assert reply.status == 400, reply.body
+    assert len(lake.load().snapshots()) == len(table.snapshots())
+
+
+async def test_files_of_another_table_are_not_read(
+    dsn: str, server: Server, lake: IcebergLake, tmp_path: Path
+) -> None:
+    token = await key_of(dsn)
+    with IcebergLake(dsn, "bank.payments", str(tmp_path / "bank.payments")) as other:
+        foreign = other.files()[0].path
+
+    def add() -> None:
+        table = catalog_of(server, token).load_table(IDENTIFIER)
+        table.add_files([foreign], check_duplicate_files=False)
+
+    await in_thread(add)
+
+    with pytest.raises(errors.InvalidOption, match="outside its location"):
+        lake.files()
+
+
+async def test_a_commit_needs_the_permission_to_destroy(
+    dsn: str, server: Server, lake: IcebergLake
+) -> None:
+    token = await key_of(dsn, role="read-write", scopes=[{"queue": "shop.*"}])
+    path = "/iceberg/v1/namespaces/queen/tables/shop.orders"
+    update = {"action": "remove-snapshot-ref", "ref-name": "main"}
+
+    reply = await Caller(server, token).request("POST", path, {"updates": [update]})
+
+    assert reply.status == 403
+    assert lake.load().current_snapshot() is not None
 
 
 async def test_an_unmet_requirement_is_a_conflict(

@@ -189,6 +189,25 @@ def test_compaction_is_a_replace_that_streaming_readers_skip(lake: IcebergLake) 
     assert lake.load().scan().to_arrow().sort_by("offset").equals(before)
 
 
+def test_a_manifest_named_outside_the_table_is_not_deleted(
+    lake: IcebergLake, tmp_path: Path
+) -> None:
+    """A client of the catalog can set the summary of a snapshot."""
+    victim = tmp_path / "lake" / "data" / "victim"
+    for number in range(1, 4):
+        archive(lake, number, count=2)
+    victim.write_text("needed")
+    table = lake.load()
+    with table.transaction() as transaction:
+        names = {"queen.dropped-manifests": "../data/victim ../../lake/data/victim"}
+        with transaction.update_snapshot(snapshot_properties=names).fast_append():
+            pass
+    for number in range(4, 30):
+        archive(lake, number, count=2)
+
+    assert victim.exists()
+
+
 def test_deleted_rows_stop_neither_compaction_nor_replay(lake: IcebergLake) -> None:
     for number in (1, 2):
         archive(lake, number)
@@ -205,6 +224,16 @@ def test_deleted_rows_stop_neither_compaction_nor_replay(lake: IcebergLake) -> N
     assert lake.load().scan().to_arrow().num_rows == 198
     archive(lake, 3)
     assert lake.load().scan().to_arrow().num_rows == 298
+
+
+def test_a_file_whose_rows_are_all_deleted_is_removed(lake: IcebergLake) -> None:
+    archive(lake, 1)
+    for file in lake.files():
+        delete_by_position(lake.load(), file.path, list(range(file.messages)))
+
+    assert compact(lake)
+
+    assert lake.files() == []
 
 
 def test_rows_deleted_during_a_compaction_do_not_come_back(

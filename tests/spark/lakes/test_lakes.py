@@ -432,3 +432,13 @@ def test_a_failed_attempt_leaves_no_files(tmp_path: Path) -> None:
 def test_locations_have_one_form(tmp_path: Path) -> None:
     assert normal(f"{tmp_path}/") == normal(f"file://{tmp_path}") == str(tmp_path)
     assert normal("s3://bucket/orders/") == "s3://bucket/orders"
+
+
+def test_an_empty_table_of_somebody_else_is_not_dropped(dsn: str, tmp_path: Path) -> None:
+    with IcebergLake(dsn, "other", str(tmp_path / "other"), make=True) as lake:
+        catalog = lake._catalog
+        schema = lake.load().schema()
+        catalog.create_table(("queen", "orders"), schema, str(tmp_path / "elsewhere"))
+
+    with pytest.raises(errors.InvalidOption, match="already exists at"):
+        IcebergLake(dsn, "orders", str(tmp_path / "lake"), make=True)

@@ -159,7 +159,8 @@ async def load_table(call: Call) -> Answer:
 @route(
     f"POST {_ROOT}/namespaces/{{namespace}}/tables/{{table}}",
     "Commit to a table",
-    Permission.OPERATE,
+    # A commit can remove all rows.
+    Permission.DESTROY,
     {200: None},
     body=TableCommit,
 )

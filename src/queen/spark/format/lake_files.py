@@ -2,7 +2,6 @@
 
 # pyright: basic
 from collections.abc import Iterator, Sequence
-from datetime import UTC
 from typing import Final
 
 import pyarrow as pa
@@ -11,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 from queen.arrow.columns import COLUMNS, spark_schema
 from queen.lake.lake import Snapshot
 from queen.lake.reading import ALWAYS, TimeRange
-from queen.lake.records import DataFile
 
 _ROWS: Final = 20_000
 _MOST_TASKS: Final = 1_000
@@ -29,7 +27,7 @@ def frame(
     Spark's own Parquet reader would need a jar for each object store. Arrow includes them.
     """
     schema = spark_schema(columns)
-    files = [file for file in table.files if _has(file, during)]
+    files = [file for file in table.files if during.has_day(file.day)]
     if not files:
         return spark.createDataFrame([], schema)
     reader = table.reader
@@ -40,13 +38,3 @@ def frame(
 
     tasks = min(len(files), _MOST_TASKS)
     return spark.range(0, len(files), 1, tasks).mapInArrow(read, schema)
-
-
-def _has(file: DataFile, during: TimeRange) -> bool:
-    """Whether the file's day is in the time range."""
-    start, end = during
-    if file.day is None:
-        return True
-    return (start is None or file.day >= start.astimezone(UTC).date()) and (
-        end is None or file.day <= end.astimezone(UTC).date()
-    )

@@ -65,7 +65,8 @@ def archived(
             f"the lake {archive['location']} has batch {last.batch}, which the ledger of archive"
             f" {archive['name']} does not have: one was restored without the other"
         )
-    parts = [LakePart(reader, file) for file in files if _has(file, options)]
+    during = TimeRange(options.starting_at, options.ending_at)
+    parts = [LakePart(reader, file) for file in files if during.has_day(file.day)]
     return Archived(parts, Position(rows[0]["xid"]))
 
 
@@ -97,14 +98,6 @@ def read_file(options: SourceOptions, part: LakePart) -> Iterator[pa.RecordBatch
         kept = batch if wanted is None else batch.filter(wanted)
         if kept.num_rows:
             yield kept.select(list(options.columns)).cast(schema)
-
-
-def _has(file: DataFile, options: SourceOptions) -> bool:
-    """Whether the file's day is in the requested time range."""
-    start, end = options.starting_at, options.ending_at
-    if file.day is None:
-        return True
-    return (start is None or file.day >= start.date()) and (end is None or file.day <= end.date())
 
 
 def _filter(options: SourceOptions) -> ds.Expression | None:

@@ -128,7 +128,8 @@ async def clean(call: Call) -> Answer:
     now: datetime = (await engine.store.database.fetch("now"))[0]["now"]
     before = now - timedelta(seconds=request.grace_seconds)
     if request.status == "completed":
-        await check_holds(call, request.queue, None, before)
+        if not request.force:
+            await check_holds(call, request.queue, None, before)
         kind, total = "purge", None
         arguments = {
             "queue": request.queue,
