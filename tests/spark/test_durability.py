@@ -39,6 +39,17 @@ def test_a_confirmed_statement_survives_a_crash_of_a_database_with_asynchronous_
         assert row == {"ours": 3, "others": 0}  # The other one proves that a commit can be lost.
 
 
+def test_a_batch_is_published_durably_behind_a_proxy_that_drops_settings(dsn: str) -> None:
+    filling.make(dsn, "a")
+    with psycopg.connect(dsn, options="-c synchronous_commit=off") as connection:
+        connection.execute(
+            "select queen.publish(null, (select id from queen.queues), 1, '{}', '{}', null)"
+        )
+        row = connection.execute("show synchronous_commit").fetchone()
+
+    assert row == ("on",)
+
+
 def test_the_catalog_of_a_lake_commits_synchronously() -> None:
     url = _url("postgresql://example/db?options=-c%20work_mem%3D8MB")
 

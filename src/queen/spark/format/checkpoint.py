@@ -89,14 +89,20 @@ def rewind(dsn: str, location: str, *, app_id: str | None, is_dry: bool) -> Rewo
     """
     Move a checkpoint back, unless ``is_dry``. ``app_id``: the txnAppId of the sink, if it has one.
 
-    Raises InvalidOption if the stream has state, and DataLost if no remembered batch can be kept.
+    Raises InvalidOption if the stream has state or another source, and DataLost if no remembered
+    batch can be kept.
     """
     checkpoint = Checkpoint(location)
     query_id, batches = checkpoint.query_id, checkpoint.batches()
     if not batches:
         raise errors.NotFound(f"the stream of {location} has no batch yet: start it")
+    if None in checkpoint.offsets(batches[-1]):
+        raise errors.InvalidOption(
+            f"the stream of {location} also reads from something else than a queue, which can't be"
+            " moved back: give it another checkpoint, and another txnAppId if it has one"
+        )
     with connect(dsn) as connection:
-        published = _published(connection, app_id or query_id)
+        published = _published(connection, app_id or query_id, query_id)
         last, kept = batches[-1], None
         for batch in reversed(batches):
             offsets = checkpoint.offsets(batch)
@@ -121,9 +127,9 @@ def rewind(dsn: str, location: str, *, app_id: str | None, is_dry: bool) -> Rewo
     return Rewound(query_id, last, kept)
 
 
-def _published(connection: Connection, app_id: str) -> int | None:
-    """Return the last batch that a sink of this database has; None if there is none."""
-    rows = call(connection, "last_published", app_id)
+def _published(connection: Connection, app_id: str, query_id: str) -> int | None:
+    """Return the last batch that the queues of the sink have; None if there is none."""
+    rows = call(connection, "last_published", app_id, query_id)
     return rows[0]["version"]
 
 

@@ -205,8 +205,11 @@ from (select queen.now() as now) n
 left join queen.publications p on p.app_id = $1 and p.queue_id = $2;
 
 -- name: last_published
--- The last batch of an application to any queue; null if there is none.
-select max(version) as version from queen.publications where app_id = $1;
+-- The last batch that all queues have of a streaming query, or else of an application; null if there is none.
+select coalesce(
+  (select min(version) from queen.publications where query_id = $2),
+  (select min(version) from queen.publications where app_id = $1)
+) as version;
 
 -- name: stage
 -- Stage segments of a task, in binary form.

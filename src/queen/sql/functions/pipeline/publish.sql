@@ -28,6 +28,10 @@ declare
   v_chunk    record;
   v_code     text;
 begin
+  -- Spark records the batch when this is committed. A proxy may have dropped the setting of the connection.
+  if current_setting('synchronous_commit') in ('off', 'local') then
+    perform set_config('synchronous_commit', 'on', true);
+  end if;
   insert into queen.publications (app_id, queue_id, version, messages, published_at)
   select p_app_id, p_queue_id, -1, 0, queen.now()
   where p_app_id is not null
