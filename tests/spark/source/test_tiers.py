@@ -53,7 +53,7 @@ def test_messages_of_both_tiers_are_read_once_and_in_order(
 ) -> None:
     log.fill(segments=6)
     everything = log.messages()
-    assert read(spark, dsn) == everything  # There is no archive yet.
+    assert read(spark, dsn) == everything  # Without an archive, from PostgreSQL.
     archive.run(spark, config(dsn, tmp_path, format))
     assert read(spark, dsn) == everything
     assert retain(log) == 0

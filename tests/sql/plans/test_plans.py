@@ -285,12 +285,12 @@ def is_used(scans: list[Scan], index: str, *words: str) -> bool:
 def test_hot_calls_search_their_index_and_scan_no_whole_table(
     of_partitions: Growth,
 ) -> None:
+    """With few rows, PostgreSQL 18 can skip through another index for the same cost."""
     unused = [
         f"{name}: {' '.join(search)} is not used"
-        for profiles in of_partitions
         for name, searches in USED.items()
         for search in searches
-        if not is_used(profiles[name].scans, *search)
+        if not is_used(of_partitions.large[name].scans, *search)
     ]
 
     check(unused + whole(of_partitions))
