@@ -50,9 +50,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.fixture(params=["spark", "local"])
+@pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.nightly)])
 def task_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    """Spark, or threads of this process."""
+    """Threads of this process, or Spark: every night, or always in tests with `both_engines`."""
     if request.param == "spark":
         return request.getfixturevalue("spark")
     monkeypatch.setenv("QUEEN_ENCRYPTION_KEY", KEY)

@@ -24,6 +24,7 @@ from tests.support.postgres import Postgres
 Format = Literal["iceberg", "delta", "parquet"]
 Write = Callable[[int], Sequence[DataFile]]
 STEPS = ("planned", "written", "committed", "archived")
+both_engines = pytest.mark.parametrize("task_engine", ["local", "spark"], indirect=True)
 
 
 class Crash(Exception):
@@ -87,6 +88,7 @@ def retain(log: Log) -> int:
     return len(log.messages())
 
 
+@both_engines
 @pytest.mark.parametrize("format", ["iceberg", "delta", "parquet"])
 def test_every_message_is_in_the_lake_once(
     task_engine: Engine, dsn: str, tmp_path: Path, log: Log, format: Format
@@ -130,6 +132,7 @@ def test_the_table_has_every_column_as_pushed(
     }
 
 
+@both_engines
 @pytest.mark.parametrize("step", STEPS)
 def test_a_driver_crash_after_any_step_loses_and_repeats_no_message(
     task_engine: Engine, log: Log, config: Config, step: str
@@ -150,6 +153,7 @@ def test_a_driver_crash_after_any_step_loses_and_repeats_no_message(
     assert figures(log)["messages"] == len(log.messages())
 
 
+@both_engines
 @pytest.mark.parametrize("is_written", [False, True])
 def test_a_task_that_fails_before_or_after_its_write_is_retried(
     task_engine: Engine,
@@ -180,6 +184,7 @@ def test_a_task_that_fails_before_or_after_its_write_is_retried(
     assert archived(config) == log.messages()
 
 
+@both_engines
 def test_two_concurrent_drivers_archive_each_message_once(
     task_engine: Engine, log: Log, config: Config
 ) -> None:
