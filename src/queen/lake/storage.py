@@ -221,7 +221,12 @@ def without_credentials(text: str) -> str:
 
 
 def normal(location: str) -> str:
-    """Normalize a location: an absolute path if it is local, else a URI."""
+    """Normalize a location: an absolute path if it is local, else a URI. Raises InvalidOption."""
+    parts = urlsplit(location)
+    if parts.scheme in _S3 and not parts.hostname:
+        raise errors.InvalidOption(
+            f"location: {parts.scheme}:// needs a bucket, as in {parts.scheme}://bucket/orders"
+        )
     if "://" not in location or location.startswith("file:"):
         location = str(Path(local(location)).absolute())
     return location.rstrip("/")

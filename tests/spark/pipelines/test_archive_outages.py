@@ -72,11 +72,17 @@ def test_a_wrong_location_leaves_no_hold_and_can_be_corrected(
     assert archived(right) == log.messages()
 
 
-@pytest.mark.parametrize("uri", ["nope://bucket/orders", "s3://x:secret@/"])
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("nope://x:secret@bucket/orders", errors.LakeUnavailable),
+        ("s3://x:secret@/", errors.InvalidOption),
+    ],
+)
 def test_an_unsupported_location_is_an_error_without_its_credentials(
-    task_engine: Engine, dsn: str, log: Log, uri: str
+    task_engine: Engine, dsn: str, log: Log, uri: str, expected: type[errors.QueenError]
 ) -> None:
-    with pytest.raises(errors.LakeUnavailable) as failure:
+    with pytest.raises(expected) as failure:
         archive.run(task_engine, Config(dsn=dsn, queue="orders", location=uri))
 
     assert "secret" not in str(failure.value)

@@ -79,6 +79,7 @@ def test_the_declaration_of_the_windows_page_works(dsn: str, tmp_path: Path) -> 
     assert max(seconds) <= BATCH_SECONDS, said
 
 
+@pytest.mark.nightly  # tests/docs/test_tutorials.py follows the page too.
 def test_the_declaration_of_the_replays_page_works(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:
