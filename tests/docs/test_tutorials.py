@@ -62,6 +62,7 @@ SPARK_SKIPPED = {
         " --conf spark.kubernetes.driver.secretKeyRef.DATABASE_URL=queen:dsn"
         " --conf spark.executor.instances=4 local:///opt/queen/archive.py",
     },
+    "recall": set[str](),
     "windows": set[str](),
 }
 """Pages about Spark, and the commands on them that don't run here."""

@@ -81,7 +81,7 @@ def fill(
     with psycopg.connect(dsn, autocommit=True) as connection:
         ids = partition_ids(connection, queue, names)
         for _ in range(transactions):
-            payloads = [[_payload(name, next(numbers)) for _ in range(each)] for name in names]
+            payloads = [[payload(name, next(numbers)) for _ in range(each)] for name in names]
             push(connection, [ids[name] for name in names], payloads)
 
 
@@ -92,7 +92,7 @@ def push_against_each_other(dsn: str, queue: str, partition: str = "p0") -> None
         early.commit()
         late.execute("select pg_current_xact_id()")
         for number, each in enumerate((early, late)):
-            push(each, [partition_id], [[_payload(partition, -1 - number)]])
+            push(each, [partition_id], [[payload(partition, -1 - number)]])
             each.commit()
 
 
@@ -157,13 +157,14 @@ class Producers:
                     return
                 some = chance.sample(names, chance.randint(1, len(names) // 2))
                 payloads = [
-                    [_payload(name, next(numbers)) for _ in range(chance.randint(1, 3))]
+                    [payload(name, next(numbers)) for _ in range(chance.randint(1, 3))]
                     for name in some
                 ]
                 push(connection, [self._ids[name] for name in some], payloads)
 
 
-def _payload(partition: str, number: int) -> bytes:
+def payload(partition: str, number: int) -> bytes:
+    """The payload of a message with this number."""
     return f'{{"partition": "{partition}", "number": {number}, "pad": "{_PAD}"}}'.encode()
 
 

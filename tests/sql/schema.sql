@@ -1074,6 +1074,16 @@ CREATE FUNCTION queen.forget_producers(p_epoch bigint, p_seconds double precisio
 
 
 --
+-- Name: forget_recalled(double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.forget_recalled(p_seconds double precision, p_limit integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: forget_removals(bigint, double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1223,6 +1233,16 @@ CREATE FUNCTION queen.hold(p_queue text, p_name text, p_xid xid8) RETURNS void
 
 CREATE FUNCTION queen.hold_duty(p_name text, p_epoch bigint) RETURNS void
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: hold_recalled(text, text, double precision); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.hold_recalled(p_queue text, p_name text, p_seconds double precision) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1404,6 +1424,16 @@ CREATE FUNCTION queen.lock_consumers(p_ids bigint[], p_tokens uuid[]) RETURNS vo
 
 CREATE FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now timestamp with time zone) RETURNS TABLE(version bigint, budget bigint, slots bigint, opens_at timestamp with time zone)
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: log_start(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.log_start(p_partition_id bigint) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1820,6 +1850,28 @@ CREATE FUNCTION queen.ready_groups(p_group_ids bigint[]) RETURNS TABLE(group_id 
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: recall(uuid, bigint, bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.recall(p_recall_id uuid, p_queue_id bigint, p_partition_ids bigint[], OUT messages bigint, OUT is_changed boolean) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$ … $$;
+
+
+--
+-- Name: recall_partition(uuid, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.recall_partition(p_recall_id uuid, p_queue_id bigint, p_partition_id bigint) RETURNS bigint
+    LANGUAGE plpgsql
     AS $$ … $$;
 
 
@@ -3249,6 +3301,25 @@ ALTER TABLE queen.queues ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 
 --
+-- Name: recalled; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE UNLOGGED TABLE queen.recalled (
+    recall_id uuid NOT NULL,
+    partition_id bigint NOT NULL,
+    base_offset bigint NOT NULL,
+    message_count integer NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    read_at timestamp with time zone NOT NULL,
+    body bytea NOT NULL,
+    ends bytea NOT NULL,
+    extras bytea
+);
+ALTER TABLE ONLY queen.recalled ALTER COLUMN body SET STORAGE EXTERNAL;
+ALTER TABLE ONLY queen.recalled ALTER COLUMN extras SET STORAGE EXTERNAL;
+
+
+--
 -- Name: redactions; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -3990,6 +4061,14 @@ ALTER TABLE ONLY queen.queues
 
 
 --
+-- Name: recalled recalled_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.recalled
+    ADD CONSTRAINT recalled_pkey PRIMARY KEY (recall_id, partition_id, base_offset);
+
+
+--
 -- Name: redactions redactions_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -4452,6 +4531,13 @@ CREATE UNIQUE INDEX queues_name ON queen.queues USING btree (name) WHERE (delete
 --
 
 CREATE INDEX queues_scope ON queen.queues USING btree (namespace, task, priority DESC, id) WHERE (deleted_at IS NULL);
+
+
+--
+-- Name: recalled_old; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX recalled_old ON queen.recalled USING btree (read_at);
 
 
 --
@@ -5219,6 +5305,13 @@ REVOKE ALL ON FUNCTION queen.forget_producers(p_epoch bigint, p_seconds double p
 
 
 --
+-- Name: FUNCTION forget_recalled(p_seconds double precision, p_limit integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.forget_recalled(p_seconds double precision, p_limit integer) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION forget_removals(p_epoch bigint, p_seconds double precision, p_limit integer); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5321,6 +5414,13 @@ REVOKE ALL ON FUNCTION queen.hold(p_queue text, p_name text, p_xid xid8) FROM PU
 --
 
 REVOKE ALL ON FUNCTION queen.hold_duty(p_name text, p_epoch bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION hold_recalled(p_queue text, p_name text, p_seconds double precision); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.hold_recalled(p_queue text, p_name text, p_seconds double precision) FROM PUBLIC;
 
 
 --
@@ -5440,6 +5540,13 @@ REVOKE ALL ON FUNCTION queen.lock_consumers(p_ids bigint[], p_tokens uuid[]) FRO
 --
 
 REVOKE ALL ON FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION log_start(p_partition_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.log_start(p_partition_id bigint) FROM PUBLIC;
 
 
 --
@@ -5720,6 +5827,20 @@ REVOKE ALL ON FUNCTION queen.rate_opens_at(p_recent bigint[], p_max integer, p_m
 --
 
 REVOKE ALL ON FUNCTION queen.ready_groups(p_group_ids bigint[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION recall(p_recall_id uuid, p_queue_id bigint, p_partition_ids bigint[], OUT messages bigint, OUT is_changed boolean); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.recall(p_recall_id uuid, p_queue_id bigint, p_partition_ids bigint[], OUT messages bigint, OUT is_changed boolean) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION recall_partition(p_recall_id uuid, p_queue_id bigint, p_partition_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.recall_partition(p_recall_id uuid, p_queue_id bigint, p_partition_id bigint) FROM PUBLIC;
 
 
 --

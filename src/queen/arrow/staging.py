@@ -13,16 +13,12 @@ import pyarrow.compute as pc
 
 from queen import errors, sql
 from queen.arrow.database import Connection, call
+from queen.arrow.sealing import SegmentSealer, sealed
 from queen.codec import payload
-from queen.codec.encryption import keys
-from queen.codec.encryption.keyring import keyring_of_environment
-from queen.codec.encryption.keys import DataKey, Keyring, Wrapped
-from queen.codec.encryption.sealing import seal_segment
 from queen.codec.extras import Extra
-from queen.codec.ids import SHARD
 from queen.codec.names import check_name
 from queen.codec.schemas import PayloadSchema
-from queen.codec.segment import Segment, encode_extras
+from queen.codec.segment import encode_extras
 
 WRITTEN: Final = ("partition", "payload", "headers", "traceId")
 LEFT_OUT: Final = ("queue", "offset", "id", "transactionId", "createdAt")
@@ -65,7 +61,7 @@ class Staging:
         self._write_id = write_id
         self._now = call(connection, "now")[0]["now"]
         self._ids: dict[str, int] = {}
-        self._keyring: Keyring | None = None
+        self._sealer = SegmentSealer(connection, queue)
         schema = queue["schema"]
         self._schema = None if schema is None else PayloadSchema(msgspec.json.decode(schema))
         self.entries = 0
@@ -76,16 +72,14 @@ class Staging:
         table = pa.Table.from_batches(batches).combine_chunks()
         pieces = list(_pieces(table, self._check))
         self._find([piece.partition for piece in pieces])
-        key = self._key(table.num_rows)
+        key = self._sealer.key(table.num_rows)
         with self._connection.cursor() as cursor, cursor.copy(sql.CALLS["stage"].encode()) as copy:
             copy.set_types(_TYPES)
             for piece in pieces:
                 partition_id = self._ids[piece.partition]
-                body, ends, extras = piece.body, piece.ends, piece.extras
-                if key is not None:
-                    body, ends, extras = self._sealed(key, partition_id, piece)
                 row = (self._write_id, self.entries, partition_id, piece.count, self._now)
-                copy.write_row((*row, body, ends, extras))
+                stored = sealed(key, partition_id, piece.body, piece.ends, piece.extras)
+                copy.write_row((*row, *stored))
                 self.entries += 1
                 self.messages += piece.count
 
@@ -113,30 +107,6 @@ class Staging:
             if rows[0]["queue_id"] != self._queue["id"]:
                 raise errors.QueueNotFound(f"queue {self._name} was deleted")
             self._ids.update(zip(some, (row["partition_id"] for row in rows), strict=True))
-
-    def _key(self, uses: int) -> DataKey | None:
-        """Return the data key to encrypt this many messages with, or None without encryption."""
-        if not self._queue["encrypted"]:
-            return None
-        keyring = self._keyring = self._keyring or keyring_of_environment()
-        master_id, queue_id = keyring.first, self._queue["id"]
-        asked = (queue_id, uses, keys.MAX_USES)
-        (row,) = call(self._connection, "take_data_key", *asked, None, None, None)
-        if row["wrapped"] is None:
-            made = keyring.wrap(DataKey.new(row["id"], queue_id))
-            (row,) = call(
-                self._connection, "take_data_key", *asked, made.id, master_id, made.wrapped
-            )
-        return keyring.unwrap(Wrapped(row["id"], queue_id, row["master_id"], row["wrapped"]))
-
-    def _sealed(
-        self, key: DataKey, partition_id: int, piece: Piece
-    ) -> tuple[bytes, bytes, bytes | None]:
-        plain = Segment(
-            xid=0, count=piece.count, body=bytes(piece.body), ends=piece.ends, extras=None
-        )
-        payloads = plain.payloads(0, piece.count)
-        return seal_segment(key, SHARD, partition_id, payloads, piece.ends, piece.extras)
 
 
 def check_columns(schema: Any) -> None:  # noqa: ANN401 - a StructType, or an Arrow schema
@@ -173,7 +143,7 @@ def _pieces(table: pa.Table, check: Callable[[list[bytes]], None]) -> Iterator[P
     for first, last in pairwise(edges):
         start = first
         while start < last:
-            stop = _stop(ends, start, last)
+            stop = segment_end(ends, start, last)
             yield Piece(
                 names[codes[start]],
                 stop - start,
@@ -184,7 +154,7 @@ def _pieces(table: pa.Table, check: Callable[[list[bytes]], None]) -> Iterator[P
             start = stop
 
 
-def _stop(ends: np.ndarray, start: int, last: int) -> int:
+def segment_end(ends: np.ndarray, start: int, last: int) -> int:
     """Return where a segment that starts here ends. It contains at least one payload."""
     by_bytes = int(np.searchsorted(ends, int(ends[start]) + _MAX_BYTES, side="right")) - 1
     return max(start + 1, min(last, start + _MAX_MESSAGES, by_bytes))

@@ -63,7 +63,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "cron": Place("data.cron:app", "Manage schedules of recurring messages."),
         "operation": Place("data.operations:app", "Follow and cancel long operations."),
         "pipeline": Place(
-            "data.pipeline:app", "Run Spark pipelines: archive, rollup, window, replay, compact."
+            "data.pipeline:app", "Run pipelines: archive, compact, recall, replay, rollup, window."
         ),
         "stream": Place("data.stream:app", "Repair the checkpoints of Spark streams."),
     },

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from queen import errors
-from queen.arrow.database import Database, call
+from queen.arrow.database import Connection, Database, call
 from queen.lake.lake import Batch
 
 
@@ -91,6 +91,23 @@ class Ledger(Database):
         if self._connection is not None:
             with contextlib.suppress(psycopg.Error):
                 call(self._connection, "release_first_batch", name)
+
+
+def archive_of(
+    connection: Connection, queue: str, queue_id: int, wanted: str | None
+) -> dict[str, Any] | None:
+    """Return the archive of a queue, or None. Raises InvalidOption if several are possible."""
+    all_ = call(connection, "archives")
+    found = [row for row in all_ if row["queue_id"] == queue_id]
+    names = ", ".join(row["name"] for row in found)
+    wanted = wanted or (queue if len(found) > 1 else None)
+    if wanted is not None:
+        found = [row for row in found if row["name"] == wanted]
+    if not found and wanted is not None:
+        raise errors.InvalidOption(
+            f"archive: queue {queue} has no archive {wanted}; it has {names or 'none'}"
+        )
+    return found[0] if found else None
 
 
 def _elsewhere(name: str, format: str, location: str) -> errors.InvalidOption:

@@ -15,6 +15,7 @@ from queen import errors
 MODULES: Final = {
     "archive": "queen.pipelines.archive",
     "compact": "queen.pipelines.compact",
+    "recall": "queen.pipelines.recall",
     "replay": "queen.spark.pipelines.replay",
     "rollup": "queen.spark.pipelines.rollup",
     "window": "queen.spark.pipelines.windows",

@@ -32,7 +32,7 @@ grant update (levels) on queen.queues to queen_pipeline;
 grant update (uses) on queen.data_keys to queen_pipeline;
 grant update (priority) on queen.partitions to queen_pipeline;
 grant update (rows) on queen.duties to queen_pipeline;
-grant insert, update, delete on queen.staged, queen.publications, queen.streams, queen.plans, queen.replays to queen_pipeline;
+grant insert, update, delete on queen.staged, queen.recalled, queen.publications, queen.streams, queen.plans, queen.replays to queen_pipeline;
 grant insert, update, delete on queen.pipelines, queen.pipeline_samples, queen.holds to queen_pipeline;
 grant insert, update, delete on queen.archives, queen.archive_batches, queen.iceberg_tables,
   queen.iceberg_namespace_properties to queen_pipeline;
@@ -68,3 +68,5 @@ $$;
 
 -- It runs with the rights of its owner, so only the retention role and the app may call it.
 revoke execute on function queen.forget_audit(bigint, double precision, integer) from queen_pipeline;
+-- The same, for the pipelines and the app.
+revoke execute on function queen.recall(uuid, bigint, bigint[]) from queen_retention;

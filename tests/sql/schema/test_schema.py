@@ -99,12 +99,11 @@ async def test_public_has_no_privileges(connection: "Connection") -> None:
     assert [tuple(row) for row in granted] == []
 
 
-async def test_only_audit_log_retention_runs_with_the_rights_of_its_owner(
-    connection: "Connection",
-) -> None:
+async def test_two_functions_run_with_the_rights_of_their_owner(connection: "Connection") -> None:
     functions = await connection.fetch(FUNCTIONS)
 
-    assert [row["proname"] for row in functions if row["prosecdef"]] == ["forget_audit"]
+    found = {row["proname"] for row in functions if row["prosecdef"]}
+    assert found == {"forget_audit", "recall"}
 
 
 def _name(function: "asyncpg.Record") -> str:

@@ -96,7 +96,8 @@ RULES: Final = (
     ),
     Rule(
         "QueenHoldOld",
-        f"max by (queue, name) ({t.HOLD_AGE.name}) > 172800",
+        # A recall keeps old messages on purpose, and its hold expires.
+        f'max by (queue, name) ({t.HOLD_AGE.name}{{name!~"recall:.*"}}) > 172800',
         "15m",
         "The hold {{ $labels.name }} keeps messages of {{ $labels.queue }} for 2 days.",
     ),

@@ -21,6 +21,7 @@ from queen.arrow.columns import BY_NAME
 from queen.arrow.database import Connection, call
 from queen.arrow.ranges import Position
 from queen.lake import DataFile, StorageOptions, open_lake
+from queen.lake.ledger import archive_of
 from queen.lake.reading import Reader, TimeRange
 from queen.spark.format.options import Offsets, SourceOptions
 
@@ -48,7 +49,7 @@ def archived(
     connection: Connection, options: SourceOptions, queue: Mapping[str, Any]
 ) -> Archived | None:
     """Return the archived part of a queue, or None if it has no archive."""
-    archive = _archive(connection, options, queue)
+    archive = archive_of(connection, options.queue, queue["id"], options.archive)
     if archive is None:
         return None
     place = {name: archive[name] for name in ("name", "format", "location")}
@@ -68,23 +69,6 @@ def archived(
     during = TimeRange(options.starting_at, options.ending_at)
     parts = [LakePart(reader, file) for file in files if during.has_day(file.day)]
     return Archived(parts, Position(rows[0]["xid"]))
-
-
-def _archive(
-    connection: Connection, options: SourceOptions, queue: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """Return the archive to read. Raises InvalidOption if several are possible."""
-    all_ = call(connection, "archives")
-    found = [row for row in all_ if row["queue_id"] == queue["id"]]
-    wanted = options.archive or (options.queue if len(found) > 1 else None)
-    if wanted is not None:
-        found = [row for row in found if row["name"] == wanted]
-    if not found and wanted is not None:
-        names = ", ".join(row["name"] for row in all_ if row["queue_id"] == queue["id"])
-        raise errors.InvalidOption(
-            f"archive: queue {options.queue} has no archive {wanted}; it has {names or 'none'}"
-        )
-    return found[0] if found else None
 
 
 def read_file(options: SourceOptions, part: LakePart) -> Iterator[pa.RecordBatch]:

@@ -26,7 +26,7 @@ from queen.cli.support.spark import needs_spark
 if TYPE_CHECKING:
     from queen.pipelines.logs import RunLog
 
-app = group("Run Spark pipelines: archive, rollup, window, replay, compact.")
+app = group("Run pipelines: archive, compact, recall, replay, rollup, window.")
 app.add_typer(holds_app, name="holds")
 app.add_typer(archives_app, name="archives")
 
@@ -125,6 +125,22 @@ _add(
     "Push messages from the lake, or from another queue, to a queue.\n\n"
     "Example: queen pipeline replay --config replay.yaml",
 )
+
+
+@app.command("recall")
+def recall(
+    config: File = None, set_: Set = None, name: Name = None, output: Output = Format.TABLE
+) -> None:
+    """
+    Bring archived messages back to their queue, so that consumer groups can seek to them.
+
+    It runs in this process, without Spark and Java.
+
+    Example: queen pipeline recall --set queue=orders --set start_at=2026-10-01
+    """
+    _launch("recall", config, set_, name, Place(Engine.LOCAL, "", {}), None, output)
+
+
 _add(
     "rollup",
     "Update the history of queues by minute, hour and day.\n\n"
@@ -140,7 +156,9 @@ _add(
 
 @app.command("options")
 def options(
-    kind: Annotated[str, typer.Argument(help="archive, compact, replay, rollup or window.")],
+    kind: Annotated[
+        str, typer.Argument(help="archive, compact, recall, replay, rollup or window.")
+    ],
     output: Output = Format.TABLE,
 ) -> None:
     """

@@ -3,7 +3,7 @@
 -- name: pipeline_queue
 -- A queue with the columns that readers and writers of all its partitions need, and the identity of the server.
 select
-  q.id, q.encrypted, q.max_size, q.max_payload_bytes, q.schema::text as schema,
+  q.id, q.encrypted, q.max_size, q.max_payload_bytes, q.max_wait_seconds, q.schema::text as schema,
   exists (select 1 from queen.data_keys k where k.queue_id = q.id) as has_data_keys,
   (select count(*) from queen.renumberings r) as numbering,
   -- The name of a WAL segment begins with the timeline. A standby has none.

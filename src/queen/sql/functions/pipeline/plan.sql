@@ -153,6 +153,13 @@ declare
   v_xid  bigint;
   v_at   timestamptz;
 begin
+  -- Recalled messages of all times have the number 0.
+  if exists (
+    select 1 from queen.segments s
+    where s.queue_id = p_queue_id and s.xid = '0' and s.body is not null and s.created_at >= p_at
+  ) then
+    return 0;
+  end if;
   -- All segments before v_low are earlier than p_at, and none from v_high on.
   while v_low < v_high loop
     select s.xid::text::bigint, s.created_at into v_xid, v_at

@@ -19,7 +19,7 @@ declare
 begin
   lock table queen.segments, queen.sweeps, queen.holds, queen.outbox, queen.archives in exclusive mode;
   v_edges := array(
-    select h.xid from queen.holds h
+    select h.xid from queen.holds h where h.xid > '0'
     union select a.xid from queen.archives a
     union select unnest(array[b.start_xid, b.end_xid]) from queen.archive_batches b where b.state = 'planned'
     order by 1
@@ -46,8 +46,9 @@ begin
       from (select distinct s.xid, width_bucket(s.xid, v_edges) as edge from queen.segments s) d
     ) r
   ) n
-  where n.xid = s.xid;
-  update queen.holds h set xid = (3 + width_bucket(h.xid, v_edges) * v_room)::text::xid8;
+  -- Recalled segments keep the number 0.
+  where n.xid = s.xid and s.xid > '0';
+  update queen.holds h set xid = (3 + width_bucket(h.xid, v_edges) * v_room)::text::xid8 where h.xid > '0';
   -- Removals lose their numbers below, so an archive can count only later ones.
   update queen.archives a
   set xid = (3 + width_bucket(a.xid, v_edges) * v_room)::text::xid8, since_xid = v_next::text::xid8;

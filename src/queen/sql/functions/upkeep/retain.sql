@@ -109,7 +109,9 @@ begin
   -- Times never fall as offsets rise: old messages are at the start.
   select
     coalesce(min(s.base_offset) filter (where s.xid >= p_hold), max(s.next_offset)) as end_offset,
-    count(*) as segments
+    count(*) as segments,
+    -- The sweep has passed recalled segments, so they are visited again until they can be removed.
+    bool_or(s.xid = '0' and s.xid >= p_hold) as is_recalled
   into v_old
   from (
     select s.base_offset, s.base_offset + s.message_count as next_offset, s.created_at, s.xid
@@ -123,7 +125,7 @@ begin
     when 'age' then queen.passable(p_partition_id, v_old.end_offset)
     else queen.settled_to(p_partition_id, p_queue.id, v_old.end_offset)
   end;
-  is_lagging := coalesce(v_end, -1) < v_old.end_offset or v_old.segments >= p_most;
+  is_lagging := coalesce(v_end, -1) < v_old.end_offset or v_old.segments >= p_most or coalesce(v_old.is_recalled, false);
   select c.* into messages, segments
   from queen.cut(p_partition_id, p_queue.id, v_end, p_most, p_kind) c;
 end

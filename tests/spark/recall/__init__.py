@@ -1,0 +1,1 @@
+"""Archived messages return to the log."""
