@@ -146,10 +146,10 @@ CREATE FUNCTION queen.append(p_ids bigint[], p_partition_ids bigint[], p_counts 
 
 
 --
--- Name: archive_batch(text, bigint, bigint, bigint, bigint, bigint, bigint, text); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: archive_batch(text, bigint, bigint, bigint, bigint, bigint, bigint, text, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint, p_missed bigint DEFAULT 0, p_gaps text DEFAULT NULL::text) RETURNS boolean
+CREATE FUNCTION queen.archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint, p_missed bigint DEFAULT 0, p_gaps text DEFAULT NULL::text, p_misfits bigint DEFAULT 0) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -2530,6 +2530,7 @@ CREATE TABLE queen.archive_batches (
     archived_at timestamp with time zone,
     missed_messages bigint DEFAULT 0 NOT NULL,
     missed jsonb,
+    misfit_messages bigint DEFAULT 0 NOT NULL,
     CONSTRAINT batches_are_not_empty CHECK ((end_xid > start_xid)),
     CONSTRAINT batches_are_planned_or_archived CHECK ((((state = 'planned'::text) AND (archived_at IS NULL)) OR ((state = 'archived'::text) AND (num_nulls(archived_at, files, messages, bytes) = 0))))
 );
@@ -2549,6 +2550,7 @@ CREATE TABLE queen.archives (
     created_at timestamp with time zone NOT NULL,
     since_xid xid8 DEFAULT '0'::xid8 NOT NULL,
     missed_messages bigint DEFAULT 0 NOT NULL,
+    misfit_messages bigint DEFAULT 0 NOT NULL,
     CONSTRAINT format_is_known CHECK ((format = ANY (ARRAY['iceberg'::text, 'delta'::text, 'parquet'::text])))
 )
 WITH (fillfactor='50');
@@ -4801,10 +4803,10 @@ REVOKE ALL ON FUNCTION queen.append(p_ids bigint[], p_partition_ids bigint[], p_
 
 
 --
--- Name: FUNCTION archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint, p_missed bigint, p_gaps text); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint, p_missed bigint, p_gaps text, p_misfits bigint); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint, p_missed bigint, p_gaps text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint, p_missed bigint, p_gaps text, p_misfits bigint) FROM PUBLIC;
 
 
 --

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from queen.arrow.columns import BY_NAME
 from queen.lake.records import DataFile
 from queen.lake.storage import NO_OPTIONS, Storage, StorageOptions
+from queen.lake.typed_columns import MISFIT
 
 SCHEMA: Final = pa.schema(
     [
@@ -42,6 +43,8 @@ _TIME: Final = "createdAt"
 _TIME_ID: Final = str(list(BY_NAME).index(_TIME) + 1).encode()
 _UPLOADS: Final = 3
 """Attempts to upload a file, in addition to the retries of each request."""
+_CODEC: Final = "zstd"
+_QUICK_CODEC: Final = "snappy"
 _COPY_BYTES: Final = 8 * 2**20
 
 
@@ -63,12 +66,15 @@ class DayFiles:
         *,
         options: StorageOptions = NO_OPTIONS,
         schema: pa.Schema = SCHEMA,
+        is_quick: bool = False,
     ) -> None:
+        """``is_quick`` saves processor time, and compresses typed columns less."""
         self._storage = Storage(folder, options)
         self._folder = folder
         self._name = f"{name}-{uuid4().hex}.parquet"
         self._schema = schema
         self._time = _time_column(schema)
+        self._codec = _QUICK_CODEC if is_quick else _CODEC
         self._open: dict[int, _DayFile] = {}
         self.closed: list[DataFile] = []
 
@@ -92,7 +98,7 @@ class DayFiles:
             if day not in self._open:
                 named = (_EPOCH + timedelta(days=day)).isoformat()
                 path = f"{self._folder}/day={named}/{self._name}"
-                self._open[day] = _DayFile(self._storage, path, day, self._schema)
+                self._open[day] = _DayFile(self._storage, path, day, self._schema, self._codec)
             self._open[day].write(rows)
         if sum(each.held_bytes for each in self._open.values()) >= _HELD_BYTES:
             max(self._open.values(), key=lambda each: each.held_bytes).flush()
@@ -106,30 +112,43 @@ class _DayFile:
     the file of a failed attempt would be completed, or its parts would stay in the bucket.
     """
 
-    def __init__(self, storage: Storage, path: str, day: int, schema: pa.Schema) -> None:
+    def __init__(
+        self, storage: Storage, path: str, day: int, schema: pa.Schema, codec: str
+    ) -> None:
         self._storage = storage
         self._path = path
         self._day = _EPOCH + timedelta(days=day)
         self._is_remote = not path.startswith("/")
         self._stream: Any = tempfile.TemporaryFile() if self._is_remote else storage.create(path)  # noqa: SIM115
         repeated = [name for name in _REPEATED if name in schema.names]
-        bounded = [name for name in schema.names if name in _BOUNDED or name not in BY_NAME]
+        bounded = [
+            path
+            for field in schema
+            if field.name in _BOUNDED or field.name not in BY_NAME
+            for path in _leaves(field)
+        ]
         self._writer = pq.ParquetWriter(
             self._stream,
             schema,
-            compression="zstd",
+            compression={  # pyright: ignore[reportArgumentType] - it takes a mapping
+                path: _CODEC if field.name in BY_NAME else codec
+                for field in schema
+                for path in _leaves(field)
+            },
             use_dictionary=repeated,  # pyright: ignore[reportArgumentType] - it takes names
             write_statistics=bounded,  # pyright: ignore[reportArgumentType] - likewise
             store_schema=False,
         )
         self._held: list[pa.RecordBatch] = []
-        self._messages = 0
+        self._messages = self._misfits = 0
         self._is_closed = False
         self.held_bytes = 0
 
     def write(self, rows: pa.RecordBatch) -> None:
         self._held.append(rows)
         self._messages += rows.num_rows
+        if MISFIT in rows.schema.names:
+            self._misfits += rows.num_rows - rows.column(MISFIT).null_count
         self.held_bytes += rows.nbytes
         if self.held_bytes >= _GROUP_BYTES:
             self.flush()
@@ -149,7 +168,7 @@ class _DayFile:
             self._upload()
         self._stream.close()
         self._is_closed = True
-        return DataFile(self._path, self._day, self._messages, size_bytes)
+        return DataFile(self._path, self._day, self._messages, size_bytes, misfits=self._misfits)
 
     def abandon(self) -> None:
         """Delete the incomplete file of a failed attempt."""
@@ -172,6 +191,16 @@ class _DayFile:
             except OSError:
                 if attempt == _UPLOADS:
                     raise
+
+
+def _leaves(field: pa.Field) -> list[str]:
+    """Return the columns of a file that belong to a field."""
+    if pa.types.is_struct(field.type):
+        inner = [path for each in field.type for path in _leaves(each)]
+        return [f"{field.name}.{path}" for path in inner]
+    if pa.types.is_list(field.type) or pa.types.is_large_list(field.type):
+        return [f"{field.name}.list.{path}" for path in _leaves(field.type.value_field)]
+    return [field.name]
 
 
 def _time_column(schema: pa.Schema) -> str:

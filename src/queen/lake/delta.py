@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -27,6 +27,7 @@ from queen import errors
 from queen.lake.day_files import SCHEMA
 from queen.lake.lake import Batch, CommitConflict, CommitUnknown, DataFile, Lake
 from queen.lake.storage import NO_OPTIONS, Storage, StorageOptions
+from queen.lake.typed_columns import DATA, MISFIT, small_type
 
 _DAY: Final = "day"
 _SCHEMA: Final = pa.schema(
@@ -91,6 +92,22 @@ class DeltaLake(Lake):
         ]
         return sorted(files, key=lambda file: file.path)
 
+    def schema_in(self, table: DeltaTable) -> pa.Schema:
+        there = pa.schema(table.schema().to_arrow())
+        typed = [there.field(name) for name in (DATA, MISFIT) if name in there.names]
+        columns = [field.with_type(small_type(field.type)) for field in typed]
+        return pa.schema([*SCHEMA, *columns]) if columns else SCHEMA
+
+    def add_columns(self, table: DeltaTable, wanted: pa.Schema) -> None:
+        version = table.version()
+        try:
+            table.alter.add_columns(Schema.from_arrow(wanted).fields)
+        except CommitFailedError as error:
+            raise CommitConflict(str(error)) from error
+        except OSError as error:
+            raise CommitUnknown(str(error)) from error
+        self._make_durable(version + 1)
+
     def append(self, table: DeltaTable, batch: Batch, files: Sequence[DataFile]) -> None:
         transactions = [Transaction(self._app(field), getattr(batch, field)) for field in _FIELDS]
         self._commit(table, self._added(files, is_new=True), transactions)
@@ -144,7 +161,10 @@ class DeltaLake(Lake):
             raise CommitConflict(str(error)) from error
         except OSError as error:
             raise CommitUnknown(str(error)) from error
-        self.storage.make_durable([f"{self.storage.location}/_delta_log/{version + 1:020d}.json"])
+        self._make_durable(version + 1)
+
+    def _make_durable(self, version: int) -> None:
+        self.storage.make_durable([f"{self.storage.location}/_delta_log/{version:020d}.json"])
 
     def _options(self) -> dict[str, str] | None:
         return None if self.storage.is_local else self.storage.options.for_delta()

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import msgspec
+import pyarrow as pa
 import requests.exceptions
 import sqlalchemy.exc
 from pyiceberg.exceptions import (
@@ -43,6 +44,7 @@ from queen.lake.iceberg_files import (
     TABLE_SCHEMA,
     IcebergReader,
     data_file,
+    file_schema,
     rewrite_schema,
     scan_tasks,
 )
@@ -149,6 +151,15 @@ class IcebergLake(Lake):
         tasks = scan_tasks(state)
         reader = IcebergReader(state, tasks, self.storage.options)
         return Snapshot([data_file(state, task) for task in tasks], reader, rewrite_schema(state))
+
+    def schema_in(self, table: Table) -> pa.Schema:
+        return file_schema(table)
+
+    def add_columns(self, table: Table, wanted: pa.Schema) -> None:
+        with _translated():
+            with table.update_schema() as update:
+                update.union_by_name(wanted)
+            self.storage.make_durable([table.metadata_location])
 
     def append(self, table: Table, batch: Batch, files: Sequence[DataFile]) -> None:
         known_by = {_BATCH: msgspec.json.encode(batch).decode()}

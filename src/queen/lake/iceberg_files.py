@@ -28,6 +28,7 @@ from queen.lake.day_files import SCHEMA
 from queen.lake.reading import ALWAYS, Reader, TimeRange
 from queen.lake.records import DataFile
 from queen.lake.storage import StorageOptions, is_below, local
+from queen.lake.typed_columns import DATA, MISFIT, align, small_type
 
 _EPOCH: Final = date(1970, 1, 1)
 _TYPES: Final = {"offset": LongType(), "createdAt": TimestamptzType()}
@@ -80,9 +81,21 @@ def is_evolved(table: Table) -> bool:
     }
 
 
+def file_schema(table: Table) -> pa.Schema:
+    """Return the columns of an archive's new files: those of a message, and typed ones."""
+    names = [name for name in (DATA, MISFIT) if _current(table.schema(), name)]
+    if not names:
+        return SCHEMA
+    typed = schema_to_pyarrow(table.schema().select(*names))
+    return pa.schema([*SCHEMA, *(each.with_type(small_type(each.type)) for each in typed)])
+
+
 def rewrite_schema(table: Table) -> pa.Schema:
     """Return the columns that new files of the table must have, with their numbers."""
-    return schema_to_pyarrow(table.schema()) if is_evolved(table) else SCHEMA
+    if not is_evolved(table):
+        return SCHEMA
+    columns = schema_to_pyarrow(table.schema())
+    return pa.schema([each.with_type(small_type(each.type)) for each in columns])
 
 
 class IcebergReader(Reader):
@@ -140,7 +153,8 @@ def _renamed(
         column = BY_NAME.get(name)
         if name in present:
             array = batch.column(present[name])
-            arrays.append(array if column is None else array.cast(column.arrow))
+            wanted = small_type(array.type) if column is None else column.arrow
+            arrays.append(align(array, wanted))
         elif column is not None and column.is_optional:
             arrays.append(pa.nulls(batch.num_rows, column.arrow))
         else:

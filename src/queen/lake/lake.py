@@ -16,10 +16,12 @@ import msgspec
 import pyarrow as pa
 
 from queen import errors
+from queen.arrow.json_schema import Type
 from queen.lake.day_files import SCHEMA
 from queen.lake.reading import Reader
 from queen.lake.records import Batch, DataFile
 from queen.lake.storage import Storage
+from queen.lake.typed_columns import TypedColumns, fit, has_columns, wanted_columns
 
 MAX_SNAPSHOTS: Final = 100
 """Default number of snapshots of a table. A commit copies the description of each."""
@@ -72,7 +74,17 @@ class Lake(ABC):
     def snapshot(self, table: Any = None) -> Snapshot:  # noqa: ANN401
         """Return the files of a state, or of the current one, in order, with their reader."""
         state = self.load() if table is None else table
-        return Snapshot(self.files_in(state), Reader(self.storage.options), SCHEMA)
+        schema = self.schema_in(state)
+        reader = Reader(self.storage.options, None if schema is SCHEMA else schema)
+        return Snapshot(self.files_in(state), reader, schema)
+
+    @abstractmethod
+    def schema_in(self, table: Any) -> pa.Schema:  # noqa: ANN401
+        """Return the columns of new files: those of a message, and typed ones."""
+
+    @abstractmethod
+    def add_columns(self, table: Any, wanted: pa.Schema) -> None:  # noqa: ANN401
+        """Add missing columns and fields. Raises CommitConflict and CommitUnknown."""
 
     @abstractmethod
     def append(self, table: Any, batch: Batch, files: Sequence[DataFile]) -> None:  # noqa: ANN401
@@ -126,6 +138,25 @@ class Lake(ABC):
     def files(self) -> list[DataFile]:
         """Return all files of the table, in the order in which they were archived."""
         return self.files_in(self.load())
+
+    def evolve(self, type_: Type) -> TypedColumns:
+        """Add the columns that payloads of this type need, before their files are written."""
+        failure: Exception | None = None
+        for wait_seconds in backoff():
+            table = self.load()
+            schema = self.schema_in(table)
+            fitted = fit(type_, schema, self.storage.location)
+            wanted = wanted_columns(fitted)
+            if has_columns(schema, wanted):
+                return TypedColumns(fitted, schema)
+            try:
+                self.add_columns(table, wanted)
+            except (CommitConflict, CommitUnknown) as error:
+                failure = error
+                time.sleep(wait_seconds)
+        raise errors.DatabaseUnavailable(
+            f"columns could not be added to the lake: {failure}"
+        ) from failure
 
     def commit(self, batch: Batch, files: Sequence[DataFile]) -> Batch:
         """Commit a batch exactly once. Returns the batch in the lake. Raises LakeDiverged."""

@@ -80,7 +80,7 @@ class Ledger(Database):
     def archive(self, name: str, batch: Batch, gaps: str | None = None) -> None:
         """Mark a batch as archived, because the lake has it."""
         figures = (batch.files, batch.messages, batch.bytes, batch.missed)
-        self.call("archive_batch", name, batch.batch, batch.token, *figures, gaps)
+        self.call("archive_batch", name, batch.batch, batch.token, *figures, gaps, batch.misfits)
 
     def hold(self, name: str) -> None:
         """Keep messages for an archive that runs, but has nothing to archive yet."""

@@ -18,9 +18,11 @@ from typing import Final
 from uuid import uuid4
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from queen import errors
+from queen.lake.day_files import SCHEMA
 from queen.lake.lake import Batch, CommitConflict, DataFile, Lake
 from queen.lake.storage import Storage
 
@@ -66,6 +68,14 @@ class ParquetLake(Lake):
             for number in table
             for path in sorted(self._batch(number).glob("day=*/*.parquet"))
         ]
+
+    def schema_in(self, table: tuple[int, ...]) -> pa.Schema:
+        return SCHEMA
+
+    def add_columns(self, table: tuple[int, ...], wanted: pa.Schema) -> None:
+        raise errors.InvalidOption(
+            "typed needs format iceberg or delta, because plain Parquet has no table schema"
+        )
 
     def append(self, table: tuple[int, ...], batch: Batch, files: Sequence[DataFile]) -> None:
         made = self._root / f"_{_PREFIX}{batch.batch}-{uuid4().hex}"

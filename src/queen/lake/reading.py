@@ -10,6 +10,7 @@ import pyarrow.dataset as ds
 
 from queen.lake.records import DataFile
 from queen.lake.storage import NO_OPTIONS, StorageOptions
+from queen.lake.typed_columns import align
 
 
 class TimeRange(NamedTuple):
@@ -40,10 +41,14 @@ ALWAYS = TimeRange()
 
 
 class Reader:
-    """Reads files as they are: by the names of their columns."""
+    """Reads files as they are: by the names of their columns. Missing ones are null."""
 
-    def __init__(self, options: StorageOptions = NO_OPTIONS) -> None:
+    def __init__(
+        self, options: StorageOptions = NO_OPTIONS, schema: pa.Schema | None = None
+    ) -> None:
         self._options = options
+        self._schema = schema
+        """The columns of the table, if files can lack some of them."""
 
     def read(
         self, file: DataFile, columns: Sequence[str], rows: int, during: TimeRange = ALWAYS
@@ -51,6 +56,20 @@ class Reader:
         """Yield the messages of a file in a time range, in batches of at most ``rows``."""
         system, path = self._options.for_arrow(file.path)
         dataset = ds.dataset(path, filesystem=system, format="parquet")
-        yield from dataset.to_batches(
-            columns=list(columns), filter=during.filter(), batch_size=rows, batch_readahead=2
-        )
+        present = [name for name in columns if self._schema is None or name in dataset.schema.names]
+        for batch in dataset.to_batches(
+            columns=present, filter=during.filter(), batch_size=rows, batch_readahead=2
+        ):
+            yield batch if self._schema is None else _completed(batch, columns, self._schema)
+
+
+def _completed(batch: pa.RecordBatch, columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch of an older file with the columns that the table has now."""
+    fields = [schema.field(name) for name in columns]
+    arrays = [
+        align(batch.column(field.name), field.type)
+        if field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in fields
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

@@ -17,6 +17,8 @@ class DataFile(msgspec.Struct, frozen=True):
     bytes: int
     deletes: tuple[str, ...] = ()
     """Files of deleted rows. They count in ``messages``."""
+    misfits: int = 0
+    """Messages of a typed table that don't fit. They count in ``messages``."""
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -31,8 +33,13 @@ class Batch(msgspec.Struct, frozen=True):
     """Messages that were removed from the queue before this batch could read them."""
     missed_total: int = 0
     """The same for all batches up to this one."""
+    misfits: int = 0
+    """Messages of a typed table that don't fit."""
 
     @classmethod
     def of(cls, batch: int, token: int, files: Sequence[DataFile]) -> Self:
         messages = sum(file.messages for file in files)
-        return cls(batch, token, len(files), messages, sum(file.bytes for file in files))
+        size_bytes, misfits = (
+            sum(getattr(file, name) for file in files) for name in ("bytes", "misfits")
+        )
+        return cls(batch, token, len(files), messages, size_bytes, misfits=misfits)

@@ -19,13 +19,15 @@ from msgspec import Meta
 from queen import errors
 from queen.arrow.database import Connection
 from queen.arrow.holders import Holders, Wait, newest
+from queen.arrow.json_schema import parse_schema
 from queen.arrow.planning import find_queue, horizon, plan_batch, split_batch
 from queen.arrow.ranges import Position, SegmentRange
 from queen.arrow.reading import read_range
 from queen.lake import Batch, CatalogOptions, DataFile, Lake, StorageOptions, open_lake
-from queen.lake.day_files import DayFiles
+from queen.lake.day_files import SCHEMA, DayFiles
 from queen.lake.ledger import Ledger, Plan
 from queen.lake.storage import NO_OPTIONS, Storage, normal, reaching
+from queen.lake.typed_columns import TypedColumns
 from queen.pipelines.report import counted
 from queen.pipelines.tasks import Engine, run_tasks
 from queen.redacted import redacted
@@ -94,6 +96,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             description="Snapshots that an Iceberg table keeps. Each commit expires older ones.",
         ),
     ] = 100
+    typed: Annotated[
+        bool,
+        Meta(
+            description="Whether the properties of the queue's JSON Schema become fields of a "
+            "column `data`. Needs format iceberg or delta."
+        ),
+    ] = False
     storage: Annotated[
         StorageOptions,
         Meta(
@@ -129,23 +138,37 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
     missed: int = 0
     """Messages that were removed before they could be archived, in all runs."""
+    misfits: int = 0
+    """Messages of this run that don't fit the queue's schema. They count in ``rows``."""
     held_back_by: str | None = None
     """The open transaction that newer messages wait for."""
 
     def __str__(self) -> str:
-        return f"archived {counted(self.rows, 'message')} in {counted(self.files, 'file')}"
+        misfits = f", {counted(self.misfits, 'misfit')}" if self.misfits else ""
+        return f"archived {counted(self.rows, 'message')} in {counted(self.files, 'file')}{misfits}"
 
 
 Report = Callable[[Progress], object]
 
 
 def check(connection: Connection, config: Config) -> None:
-    """Check that the queue exists."""
-    find_queue(connection, config.queue)
+    """Check that the queue exists, and has a schema if the table is typed."""
+    queue = find_queue(connection, config.queue)
+    if config.typed:
+        _check_format(config)
+        parse_schema(queue["schema"], config.queue)
+
+
+def _check_format(config: Config) -> None:
+    if config.typed and config.format == "parquet":
+        raise errors.InvalidOption(
+            "typed needs format iceberg or delta, because plain Parquet has no table schema"
+        )
 
 
 def run(engine: Engine, config: Config, *, report: Report | None = None) -> Progress:
     """Archive existing messages, or poll for new ones forever. Returns the progress."""
+    _check_format(config)
     location = normal(config.location)
     name = config.name or config.queue
     lake_of = (name, config.queue, config.format, location)
@@ -191,7 +214,8 @@ class _Archive:
         self._ledger = ledger
         self._lake = lake
         self._report = report
-        self._position = self._batch = self._rows = self._files = self._bytes = self._missed = 0
+        self._position = self._batch = self._missed = 0
+        self._rows = self._files = self._bytes = self._misfits = 0
         self._batch_millis, self._rows_per_second = 0, 0.0
         self._holders = Holders()
         self._held_back_by: str | None = None
@@ -242,6 +266,7 @@ class _Archive:
         self._rows += batch.messages
         self._files += batch.files
         self._bytes += batch.bytes
+        self._misfits += batch.misfits
         self.say("archived", rows=batch.messages)
         return True
 
@@ -261,6 +286,7 @@ class _Archive:
             files=self._files,
             bytes=self._bytes,
             missed=self._missed,
+            misfits=self._misfits,
             held_back_by=self._held_back_by,
         )
         self._report(progress)
@@ -359,11 +385,17 @@ class _Archive:
         ranges = self._ledger.ask(split_batch, whole, self._config.tasks)
         names = [f"{plan.batch:010d}-{number:05d}" for number in range(len(ranges))]
         dsn, folder, options = self._config.dsn, self._lake.folder, self._config.storage
+        typed = self._typed_columns()
+        schema = SCHEMA if typed is None else typed.schema
 
         def write(number: int) -> list[DataFile]:
-            with reaching(folder), DayFiles(folder, names[number], options=options) as files:
+            parse = None if typed is None else typed.parser()
+            name = names[number]
+            # The compaction compresses better, once.
+            quick = DayFiles(folder, name, options=options, schema=schema, is_quick=True)
+            with reaching(folder), quick as files:
                 for batch in read_range(dsn, ranges[number]):
-                    files.write(batch)
+                    files.write(batch if parse is None else parse(batch))
             return files.closed
 
         for job in range(1, _JOBS + 1):
@@ -374,3 +406,11 @@ class _Archive:
                     raise
                 self._ledger.ask(horizon)  # Waits until PostgreSQL is available again.
         raise AssertionError
+
+    def _typed_columns(self) -> TypedColumns | None:
+        """Add columns for the current schema of the queue, which can change at any time."""
+        if not self._config.typed:
+            return None
+        queue = self._ledger.ask(find_queue, self._config.queue)
+        with reaching(self._lake.storage.location):
+            return self._lake.evolve(parse_schema(queue["schema"], self._config.queue))

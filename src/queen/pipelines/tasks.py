@@ -12,7 +12,7 @@ import pyarrow as pa
 from queen import errors
 from queen.lake import DataFile
 
-_SPARK: Final = "task long, path string, day date, messages long, bytes long"
+_SPARK: Final = "task long, path string, day date, messages long, bytes long, misfits long"
 """The columns in which a task reports its files."""
 _ARROW: Final = pa.schema(
     {
@@ -21,6 +21,7 @@ _ARROW: Final = pa.schema(
         "day": pa.date32(),
         "messages": pa.int64(),
         "bytes": pa.int64(),
+        "misfits": pa.int64(),
     }
 )
 
@@ -74,4 +75,6 @@ def _run_on_spark(spark: Spark, count: int, write: Write) -> list[DataFile]:
     if sorted(row.task for row in rows if row.path is None) != list(range(count)):
         raise errors.QueenError("Spark lost or repeated the result of a task: run it again")
     written = [row for row in rows if row.path is not None]
-    return [DataFile(row.path, row.day, row.messages, row.bytes) for row in written]
+    return [
+        DataFile(row.path, row.day, row.messages, row.bytes, misfits=row.misfits) for row in written
+    ]

@@ -2,12 +2,14 @@
 
 # pyright: basic
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
-from queen.arrow.columns import COLUMNS, spark_schema
+from queen.arrow.columns import BY_NAME, COLUMNS, spark_schema
 from queen.lake.lake import Snapshot
 from queen.lake.reading import ALWAYS, TimeRange
 
@@ -22,11 +24,15 @@ def frame(
     columns: Sequence[str] = COLUMNS,
 ) -> DataFrame:
     """
-    Return the messages of a lake in a time range.
+    Return the messages of a lake in a time range. Other columns than those of a message are last.
 
     Spark's own Parquet reader would need a jar for each object store. Arrow includes them.
     """
-    schema = spark_schema(columns)
+    known = [name for name in columns if name in BY_NAME]
+    others = pa.schema([table.schema.field(name) for name in columns if name not in BY_NAME])
+    message: Any = StructType.fromDDL(spark_schema(known))
+    schema = StructType([*message, *from_arrow_schema(others, prefer_timestamp_ntz=False)])
+    columns = schema.names
     files = [file for file in table.files if during.has_day(file.day)]
     if not files:
         return spark.createDataFrame([], schema)

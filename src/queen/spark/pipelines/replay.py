@@ -25,6 +25,7 @@ from queen.arrow.planning import find_queue, horizon
 from queen.lake import CatalogOptions, StorageOptions, open_lake
 from queen.lake.reading import TimeRange
 from queen.lake.storage import NO_OPTIONS, normal
+from queen.lake.typed_columns import DATA, MISFIT
 from queen.pipelines.report import counted
 from queen.redacted import redacted
 from queen.spark import register
@@ -67,7 +68,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Meta(description="The archived queue. Without a location, the queue itself is read."),
     ] = msgspec.field(default=None, name="from")
     where: Annotated[
-        str | None, Meta(description="A SQL expression over the columns of the source.")
+        str | None,
+        Meta(
+            description="A SQL expression over the columns of the source, "
+            'such as "misfit is not null".'
+        ),
     ] = None
     start_at: Annotated[
         datetime | None, Meta(description="Start time. UTC if it has no time zone.")
@@ -215,7 +220,11 @@ def _source(spark: SparkSession, config: Config) -> Read:
         catalog=config.catalog,
     ) as lake:
         table = lake.snapshot()
-    return lambda start, end, columns: frame(spark, table, TimeRange(start, end), columns)
+    text = (config.where or "").casefold()
+    typed = [name for name in (DATA, MISFIT) if name in text and name in table.schema.names]
+    return lambda start, end, columns: frame(
+        spark, table, TimeRange(start, end), [*columns, *typed]
+    )
 
 
 def _queue(

@@ -104,6 +104,8 @@ class Archive(Wire, frozen=True, kw_only=True):
     """Time when the last batch was archived; null before the first one."""
     missed_messages: int
     """Number of messages that were removed from the queue before they were archived."""
+    misfit_messages: int
+    """Number of archived messages that don't fit the queue's schema; 0 without a typed table."""
     created_at: datetime
     """Time when the archive was created."""
 

@@ -19,7 +19,10 @@ holds_app = group("List and release the holds that keep messages from retention.
 archives_app = group("List and drop archives, with the messages that each has missed.")
 
 _HOLDS: Final = ["queue", "name", "messages", "ageSeconds", "heldAt", "expiresAt"]
-_ARCHIVES: Final = ["name", "queue", "format", "location", "batch", "archivedAt", "missedMessages"]
+_ARCHIVES: Final = [
+    *("name", "queue", "format", "location", "batch", "archivedAt"),
+    *("missedMessages", "misfitMessages"),
+]
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
 HoldName = Annotated[str, typer.Argument(metavar="NAME", help="Hold, such as archive:orders.")]

@@ -35,7 +35,7 @@ select b.end_xid::text::bigint as xid from queen.archive_batches b where b.archi
 -- The last batches of an archive, newest first.
 select
   batch, start_xid::text::bigint as start_xid, end_xid::text::bigint as end_xid, state, files, messages, bytes,
-  missed_messages, missed, planned_at, archived_at
+  missed_messages, missed, misfit_messages, planned_at, archived_at
 from queen.archive_batches
 where archive = $1
 order by batch desc
@@ -47,7 +47,7 @@ select batch, token, start_xid, end_xid from queen.plan_archive($1, $2::text::xi
 
 -- name: archive_batch
 -- Record that the lake has a batch: move the position and the hold.
-select queen.archive_batch($1, $2, $3, $4, $5, $6, $7, $8::text) as is_moved;
+select queen.archive_batch($1, $2, $3, $4, $5, $6, $7, $8::text, $9) as is_moved;
 
 -- name: missed_by_archive
 -- Messages of transactions $2 to $3, or from $2 on, that were removed since the archive was created, and some of the ranges. A
@@ -112,7 +112,7 @@ where a.name = $1 and h.queue_id = a.queue_id and h.name = 'archive:' || a.name 
 select
   a.name, q.name as queue, a.format, regexp_replace(a.location, '://[^/@]*@', '://***@') as location,
   a.xid::text::bigint as position, a.batch, b.messages as batch_messages, b.archived_at, a.missed_messages + m.messages as missed_messages,
-  a.created_at
+  a.misfit_messages, a.created_at
 from queen.archives a
 join queen.queues q on q.id = a.queue_id and q.deleted_at is null
 left join queen.archive_batches b on b.archive = a.name and b.batch = a.batch and b.state = 'archived'

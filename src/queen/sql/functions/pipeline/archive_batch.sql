@@ -53,6 +53,7 @@ $$;
 -- Record that the lake has a batch. The position of the archive and its hold move to the end of the batch.
 --
 -- p_missed: how many messages were removed before the batch could read them. p_gaps: some of the removed ranges, as JSON.
+-- p_misfits: how many of its messages don't fit the schema of the queue.
 -- Returns false if that was recorded before, or if the batch was planned again since. Keeps the last 1,000 batches.
 -- Locks: the archive, the task.
 create or replace function queen.archive_batch (
@@ -63,7 +64,8 @@ create or replace function queen.archive_batch (
   p_messages bigint,
   p_bytes    bigint,
   p_missed   bigint default 0,
-  p_gaps     text default null
+  p_gaps     text default null,
+  p_misfits  bigint default 0
 )
   returns boolean
   language plpgsql
@@ -83,14 +85,17 @@ begin
   update queen.archive_batches b
   set
     state = 'archived', archived_at = queen.now(),
-    files = p_files, messages = p_messages, bytes = p_bytes, missed_messages = p_missed, missed = p_gaps::jsonb
+    files = p_files, messages = p_messages, bytes = p_bytes, missed_messages = p_missed, missed = p_gaps::jsonb,
+    misfit_messages = p_misfits
   where b.archive = p_name and b.batch = p_batch and b.token = p_token
   returning b.end_xid into v_end;
   if not found then
     return false;
   end if;
   update queen.archives a
-  set xid = v_end, batch = p_batch, missed_messages = a.missed_messages + p_missed
+  set
+    xid = v_end, batch = p_batch,
+    missed_messages = a.missed_messages + p_missed, misfit_messages = a.misfit_messages + p_misfits
   where a.name = p_name;
   select q.name into v_queue from queen.queues q where q.id = v_archive.queue_id and q.deleted_at is null;
   if found then
