@@ -63,6 +63,7 @@ SPARK_SKIPPED = {
         " --conf spark.executor.instances=4 local:///opt/queen/archive.py",
     },
     "recall": set[str](),
+    "transform": set[str](),
     "windows": set[str](),
 }
 """Pages about Spark, and the commands on them that don't run here."""
@@ -96,7 +97,16 @@ def test_every_spark_page_is_followed() -> None:
     pages = {path.stem for path in (DOCS / "spark").glob("*.md")}
     # tests/spark/sink/test_rewind.py runs the commands of the page about streams, after a failover,
     # and tests/spark/lakes those about object stores and catalogs, with their servers.
-    assert pages - {"tutorial", "streams", "object-stores", "catalogs"} == set(SPARK_SKIPPED)
+    others = {"fleet", "tutorial", "streams", "object-stores", "catalogs"}
+    assert pages - others == set(SPARK_SKIPPED)
+
+
+@pytest.mark.timeout(120)  # It starts a dozen commands, but no Spark.
+def test_the_page_about_fleets_works(own_process: Server, tmp_path: Path) -> None:
+    tutorial = Tutorial(DOCS / "spark" / "fleet.md", tmp_path, {})
+    tutorial.follow(
+        DATABASE_URL=own_process.environment["DATABASE_URL"], QUEEN_BASE_URL=own_process.base_url
+    )
 
 
 @pytest.mark.nightly

@@ -49,7 +49,7 @@ HOLD_SECONDS = 280
 Write = Callable[[int], Sequence[DataFile]]
 RunTasks = Callable[[SparkSession, int, Write], list[DataFile]]
 Batches = Iterable[pa.RecordBatch]
-Read = Callable[[str, str, Sequence[str], Sequence[tuple[object, ...]], Batches], Batches]
+Read = Callable[[Any, str, Sequence[str], Sequence[tuple[object, ...]], Batches], Batches]
 Store = Callable[[str, int, Batches], Batches]
 
 
@@ -251,14 +251,14 @@ def faulty_read(read: Read, faults: Faults) -> Read:
     """The reads of a rollup's task, with a step before each."""
 
     def reached(
-        dsn: str,
+        source: Any,  # noqa: ANN401 - of the rollup
         name: str,
         columns: Sequence[str],
         arguments: Sequence[tuple[object, ...]],
         batches: Batches,
     ) -> Batches:
         faults.reach(name, 0)
-        yield from read(dsn, name, columns, arguments, batches)
+        yield from read(source, name, columns, arguments, batches)
 
     return reached
 

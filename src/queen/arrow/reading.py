@@ -1,7 +1,8 @@
 """Read a range of a queue's log as Arrow batches."""
 
 # pyright: basic, reportAttributeAccessIssue=false
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -30,9 +31,17 @@ class _Opened(NamedTuple):
 
 
 def read_range(
-    dsn: str, range_: SegmentRange, columns: Sequence[str] = COLUMNS
+    dsn: str,
+    range_: SegmentRange,
+    columns: Sequence[str] = COLUMNS,
+    *,
+    read_dsn: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of a range, each partition in order. Raises DataLost for deleted ones."""
+    """
+    Yield the messages of a range, each partition in order. Raises DataLost for deleted ones.
+
+    If the replica ``read_dsn`` has the whole range, it is read there.
+    """
     expand = Expander(dsn, range_, columns)
     statement = bound(
         "segments_between",
@@ -44,14 +53,45 @@ def read_range(
         _array(range_.partition_ids),
     )
     # On one connection, because a DSN may name several replicas that differ in progress.
-    with _CONNECTIONS.borrow(dsn) as opened:
-        connection = opened.connection
-        _check_horizon(connection, range_)
+    with _borrowed(dsn, read_dsn, range_) as connection:
         for segments in _copied(connection, statement):
             if segments.num_rows:
                 yield expand(segments)
         if range_.since_xid:
             _check_missed(connection, range_)
+
+
+@contextmanager
+def _borrowed(dsn: str, read_dsn: str | None, range_: SegmentRange) -> Generator[AdbcConnection]:
+    """Lend a connection to the replica if it has the whole range, else to the primary."""
+    with ExitStack() as stack:
+        connection = None if read_dsn is None else _of_replica(stack, read_dsn, range_)
+        if connection is None:
+            connection = stack.enter_context(_CONNECTIONS.borrow(dsn)).connection
+            if not _has(connection, range_):
+                raise errors.DatabaseUnavailable(
+                    f"this replica does not have all data of queue {range_.queue} for this task"
+                    " yet: run the task again"
+                )
+        yield connection
+
+
+def _of_replica(stack: ExitStack, read_dsn: str, range_: SegmentRange) -> AdbcConnection | None:
+    """Lend a connection until the stack is closed. None if it is unavailable or behind."""
+    try:
+        with ExitStack() as attempt:
+            connection = attempt.enter_context(_CONNECTIONS.borrow(read_dsn)).connection
+            if _has(connection, range_):
+                stack.push(attempt.pop_all())
+                return connection
+    except AdbcError:
+        pass
+    return None
+
+
+def _has(connection: AdbcConnection, range_: SegmentRange) -> bool:
+    """Whether the whole range is readable. False for a replica that is behind the planner."""
+    return _asked(connection, "horizon")["xid"] >= range_.end.horizon
 
 
 def _open(dsn: str) -> _Opened:
@@ -83,15 +123,6 @@ def _asked(connection: AdbcConnection, name: str, *values: int | str) -> dict[st
     """Return the single row of a named statement."""
     (row,) = [row for each in _copied(connection, bound(name, *values)) for row in each.to_pylist()]
     return row
-
-
-def _check_horizon(connection: AdbcConnection, range_: SegmentRange) -> None:
-    """Raise DatabaseUnavailable if this replica is behind the one that planned the range."""
-    if _asked(connection, "horizon")["xid"] < range_.end.horizon:
-        raise errors.DatabaseUnavailable(
-            f"this replica does not have all data of queue {range_.queue} for this task yet: run"
-            " the task again"
-        )
 
 
 def _check_missed(connection: AdbcConnection, range_: SegmentRange) -> None:

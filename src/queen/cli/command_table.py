@@ -63,7 +63,8 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "cron": Place("data.cron:app", "Manage schedules of recurring messages."),
         "operation": Place("data.operations:app", "Follow and cancel long operations."),
         "pipeline": Place(
-            "data.pipeline:app", "Run pipelines: archive, compact, recall, replay, rollup, window."
+            "data.pipeline:app",
+            "Run pipelines: archive, compact, recall, replay, rollup, transform, window.",
         ),
         "stream": Place("data.stream:app", "Repair the checkpoints of Spark streams."),
     },

@@ -23,6 +23,7 @@ from queen.arrow.json_schema import parse_schema
 from queen.arrow.planning import find_queue, horizon, plan_batch, split_batch
 from queen.arrow.ranges import Position, SegmentRange
 from queen.arrow.reading import read_range
+from queen.arrow.replicas import caught_up, check_replica
 from queen.lake import Batch, CatalogOptions, DataFile, Lake, StorageOptions, open_lake
 from queen.lake.day_files import SCHEMA, DayFiles
 from queen.lake.ledger import Ledger, Plan
@@ -45,6 +46,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The queue to archive, and the lake."""
 
     dsn: Annotated[str, Meta(description="URL of the database. Default: DATABASE_URL.")]
+    read_dsn: Annotated[
+        str | None,
+        Meta(description="URL of a replica for bulk reads. If it is behind, dsn is read."),
+    ] = None
     queue: Annotated[str, Meta(description="Queue to archive.")]
     location: Annotated[
         str,
@@ -154,6 +159,7 @@ Report = Callable[[Progress], object]
 def check(connection: Connection, config: Config) -> None:
     """Check that the queue exists, and has a schema if the table is typed."""
     queue = find_queue(connection, config.queue)
+    check_replica(connection, config.read_dsn)
     if config.typed:
         _check_format(config)
         parse_schema(queue["schema"], config.queue)
@@ -174,6 +180,7 @@ def run(engine: Engine, config: Config, *, report: Report | None = None) -> Prog
     lake_of = (name, config.queue, config.format, location)
     with Ledger(config.dsn) as ledger:
         ledger.check(*lake_of)
+        ledger.ask(check_replica, config.read_dsn)
         # Before the archive exists in the ledger: a wrong location leaves nothing behind.
         Storage(location, config.storage).check()
         with open_lake(
@@ -194,6 +201,12 @@ def run(engine: Engine, config: Config, *, report: Report | None = None) -> Prog
                 # Without a batch in the lake, retention must not wait for this archive.
                 ledger.release_first(name)
                 raise
+
+
+def exceeds(connection: Connection, queue_id: int, start_xid: int, until: int, most: int) -> bool:
+    """Whether a range of transactions stored more payload bytes than this."""
+    full = plan_batch(connection, queue_id, Position(start_xid), until, None, most)
+    return full is not None and (plan_batch(connection, queue_id, full.position, until) is not None)
 
 
 class _Archive:
@@ -355,12 +368,8 @@ class _Archive:
         """Whether enough time has passed since the last commit, or enough bytes are waiting."""
         if time.monotonic() >= self._commit_at:
             return True
-        start, most = Position(start_xid), self._config.commit_bytes
-        full = self._ledger.ask(plan_batch, self._queue_id, start, until, None, most)
-        if full is None:
-            return False
-        rest = (self._queue_id, full.position, until)
-        return self._ledger.ask(plan_batch, *rest) is not None
+        most = self._config.commit_bytes
+        return self._ledger.ask(exceeds, self._queue_id, start_xid, until, most)
 
     def _carry(self, plan: Plan) -> Batch:
         """Write a batch to the lake, unless it is there."""
@@ -387,6 +396,7 @@ class _Archive:
         dsn, folder, options = self._config.dsn, self._lake.folder, self._config.storage
         typed = self._typed_columns()
         schema = SCHEMA if typed is None else typed.schema
+        read_dsn = caught_up(self._config.read_dsn, plan.end_xid)
 
         def write(number: int) -> list[DataFile]:
             parse = None if typed is None else typed.parser()
@@ -394,7 +404,7 @@ class _Archive:
             # The compaction compresses better, once.
             quick = DayFiles(folder, name, options=options, schema=schema, is_quick=True)
             with reaching(folder), quick as files:
-                for batch in read_range(dsn, ranges[number]):
+                for batch in read_range(dsn, ranges[number], read_dsn=read_dsn):
                     files.write(batch if parse is None else parse(batch))
             return files.closed
 
@@ -405,6 +415,7 @@ class _Archive:
                 if job == _JOBS:
                     raise
                 self._ledger.ask(horizon)  # Waits until PostgreSQL is available again.
+                read_dsn = None  # A replica may cancel long reads.
         raise AssertionError
 
     def _typed_columns(self) -> TypedColumns | None:

@@ -18,9 +18,12 @@ MODULES: Final = {
     "recall": "queen.pipelines.recall",
     "replay": "queen.spark.pipelines.replay",
     "rollup": "queen.spark.pipelines.rollup",
+    "transform": "queen.spark.pipelines.transform",
     "window": "queen.spark.pipelines.windows",
 }
 """Modules by kind, as used on the command line."""
+LOCAL_KINDS: Final = ("archive", "compact")
+"""Kinds that run without Spark."""
 SOURCES: Final = ("queues", "queue", "from_queue")
 """Names of configuration fields that contain the queues to read."""
 TARGETS: Final = ("to_queue", "target", "table", "path", "location")

@@ -8,19 +8,14 @@ from typing import Any, Final, NamedTuple, Self, cast
 from uuid import uuid4
 
 import msgspec
-import psycopg
 
 from queen import errors
 from queen.arrow.database import Connection, call, connect
 from queen.arrow.holders import Holders
+from queen.pipelines.report_writer import ReportWriter
 from queen.wire.resources import Pipeline
 from queen.wire.resources.pipelines import STALE_SECONDS
 
-BEAT_SECONDS: Final = 10.0
-"""Interval of reports while the progress does not change."""
-_LEAST_SECONDS: Final = 2.0
-"""Minimum time between two rows."""
-_CLOSE_SECONDS: Final = 15.0
 _MOST_SEGMENTS: Final = 10_000
 _MOST_TEXT: Final = 2_000
 _MOST_DETAIL: Final = 8_000
@@ -87,7 +82,9 @@ class Report:
         queues: Iterable[str] = (),
         target: str | None = None,
         ui_url: str | None = None,
+        writer: ReportWriter | None = None,
     ) -> None:
+        """Begin a run. Reports that share a writer share its thread and its connection."""
         self.name = name
         self.kind = kind
         self.queues = tuple(queues)
@@ -103,17 +100,13 @@ class Report:
         self.watch: Callable[[], None] | None = None
         """Called after each update, for progress displays."""
         self._detail: dict[str, Any] = {}
-        self._dsn = dsn
-        self._run_id = str(uuid4())
-        self._connection: Connection | None = None
+        self.run_id = str(uuid4())
         self._has_begun = False
-        self._is_replaced = False
-        self._has_news = True
-        self._changed = threading.Condition()
-        self._closing = threading.Event()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._write_on, name="queen-report", daemon=True)
-        self._thread.start()
+        self._is_closed = False
+        self._lock = threading.Lock()
+        self._writer = writer or ReportWriter(dsn)
+        self._has_own_writer = writer is None
+        self._writer.add(self)
 
     def __enter__(self) -> Self:
         return self
@@ -130,7 +123,7 @@ class Report:
         are shown unchanged.
         """
         told = {**_plain(said), **figures}
-        with self._changed:
+        with self._lock:
             for name, value in told.items():
                 if name in _NAMES:
                     setattr(self.figures, name, value)
@@ -138,7 +131,7 @@ class Report:
                     self._detail[name] = value
             if "state" not in told:
                 self.figures.state = "running"
-            self._tell()
+        self.refresh()
         if self.watch is not None:
             self.watch()
 
@@ -148,67 +141,52 @@ class Report:
         return self._lag if self._lag.position == self.figures.position else Lag()
 
     @property
+    def is_idle(self) -> bool:
+        """Whether the run waits for messages."""
+        return self.figures.state == "idle"
+
+    @property
     def detail(self) -> Mapping[str, Any]:
         """Other values of the run."""
         return self._detail
 
     def idle(self) -> None:
         """Mark the run as idle."""
-        with self._changed:
-            self.figures.state = "idle"
-            self._tell()
+        self.figures.state = "idle"
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Write the row again soon, because the lag may have changed."""
+        self._writer.notify(self)
+
+    def fail(self, error: BaseException) -> None:
+        """Mark the run as failed, with the error. A later report continues it."""
+        with self._lock:
+            self.figures.state, self.figures.error = "failed", told(error)
+        self.refresh()
 
     def close(self, error: BaseException | None = None) -> None:
         """End the run, with or without an error. Waits for the last row, for a limited time."""
-        with self._changed:
-            if self._closing.is_set():
+        with self._lock:
+            if self._is_closed:
                 return
-            self._closing.set()
+            self._is_closed = True
             self.figures.state = "stopped" if error is None else "failed"
             if error is not None:
-                self.figures.error = _told(error)
-            self._tell()
-        self._thread.join(_CLOSE_SECONDS)
-        self._over.set()
+                self.figures.error = told(error)
+        self._writer.remove(self)
+        if self._has_own_writer:
+            self._writer.close()
 
-    def _tell(self) -> None:
-        self._has_news = True
-        self._changed.notify_all()
-
-    def _write_on(self) -> None:
-        """Write the latest row in a loop, in a thread. Retries the last row until it is stored."""
-        while not self._is_replaced:
-            with self._changed:
-                self._changed.wait_for(lambda: self._has_news, BEAT_SECONDS)
-                self._has_news = False
-                is_last = self._closing.is_set()
-            is_written = self._try_to_write()
-            if is_last and (is_written or self._over.wait(_LEAST_SECONDS)):
-                break
-            self._has_news = self._has_news or is_last
-            self._closing.wait(_LEAST_SECONDS)
-        self._hang_up()
-
-    def _try_to_write(self) -> bool:
-        try:
-            self._write()
-        except (psycopg.Error, errors.QueenError, OSError):
-            # Not logged, because `stale` shows a missing row.
-            self._hang_up()
-            return False
-        return True
-
-    def _write(self) -> None:
-        if self._connection is None:
-            self._connection = connect(self._dsn)
-        connection = self._connection
+    def write(self, connection: Connection) -> bool:
+        """Write the row. Returns False if another run has replaced this one."""
         if not self._has_begun:
             call(
                 connection, "begin_pipeline",
-                *(self.name, self._run_id, self.kind, [*self.queues], self.target, self.ui_url),
+                *(self.name, self.run_id, self.kind, [*self.queues], self.target, self.ui_url),
             )  # fmt: skip
             self._has_begun = True
-        with self._changed:
+        with self._lock:
             figures = msgspec.structs.replace(self.figures)
             detail = _bounded(self._detail)
         lag: dict[str, Any] = {"queues": [], "messages": None, "seconds": None}
@@ -223,24 +201,19 @@ class Report:
             figures.state = "running"  # It is not idle: it waits.
         rows = call(
             connection, "report_pipeline",
-            *(self.name, self._run_id, figures.state, lag["queues"] or [*self.queues]),
+            *(self.name, self.run_id, figures.state, lag["queues"] or [*self.queues]),
             *(figures.position, lag["messages"], lag["seconds"], figures.batch_id),
             *(figures.batch_millis, figures.rows_per_second, figures.rows, detail),
             None if figures.error is None else without_secrets(figures.error)[:_MOST_TEXT],
             self.held_back_by,
         )  # fmt: skip
-        self._is_replaced = not rows
+        return bool(rows)
 
     def _find_holder(self, connection: Connection, figures: Figures) -> str | None:
         if figures.position is None or not (self.queues or figures.queue_ids):
             return None
         wait = self._holders.find(connection, figures.position, self.queues, figures.queue_ids)
         return wait.by if wait is not None and wait.is_long else None
-
-    def _hang_up(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
 
 def reason(error: BaseException) -> errors.QueenError | str:
@@ -279,12 +252,12 @@ def without_secrets(text: str) -> str:
     return _SECRET.sub("***@", text)
 
 
-def _told(error: BaseException) -> str:
+def told(error: BaseException) -> str:
     """Return the error with its class. Spark may fail to load the text of some from Java."""
     with contextlib.suppress(Exception):
         found = reason(error)
         known = found if isinstance(found, errors.QueenError) else error
-        return f"{type(known).__name__}: {found}"
+        return without_secrets(f"{type(known).__name__}: {found}")
     return type(error).__name__
 
 

@@ -35,11 +35,12 @@ def log(dsn: str) -> Iterator[Log]:
         yield log
 
 
-def queen(dsn: str, *words: str) -> "subprocess.CompletedProcess[str]":
+def queen(dsn: str, *words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Run a command in an environment without Spark and Java."""
     return subprocess.run(
         [sys.executable, "-c", WITHOUT_SPARK, *words],
-        env={"PYTHONPATH": str(ROOT / "src"), "DATABASE_URL": dsn, "PATH": "/nowhere"},
+        env={"PYTHONPATH": str(ROOT / "src"), "DATABASE_URL": dsn, "PATH": "/nowhere"}
+        | environment,
         capture_output=True,
         text=True,
         timeout=60,

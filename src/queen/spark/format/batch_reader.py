@@ -2,7 +2,6 @@
 
 # pyright: basic
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -12,6 +11,7 @@ from queen import errors
 from queen.arrow.database import connect
 from queen.arrow.planning import find_queue, horizon, split_batch, xid_at
 from queen.arrow.ranges import Position
+from queen.arrow.replicas import caught_up, check_replica
 from queen.spark.format.options import SourceOptions
 from queen.spark.format.reading import (
     MARGIN,
@@ -22,7 +22,7 @@ from queen.spark.format.reading import (
     parsed,
     read_part,
 )
-from queen.spark.format.tiers import Archived, LakePart, archived, read_file
+from queen.spark.format.tiers import LakePart, archived, read_file
 
 
 class QueueReader(DataSourceReader):
@@ -37,14 +37,15 @@ class QueueReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
-        with connect(options.dsn) as connection:
+        # Planned on the primary, because a replica that is behind would leave out messages.
+        with connect(options.ledger_dsn) as connection:
             queue = find_queue(connection, options.queue)
             queue_id = queue["id"]
             end = horizon(connection)
             whole = bounded_range(connection, options, queue)._replace(
                 end=Position(end), since_xid=end if options.fail_on_data_loss else 0
             )
-            lake = _archived(options, queue)
+            lake = archived(connection, options, queue) if options.has_lake else None
             if lake is None:
                 check_offsets(connection, options, whole)
             if options.starting_at is not None:
@@ -56,16 +57,13 @@ class QueueReader(DataSourceReader):
             if lake is not None:
                 whole = whole._replace(start=max(whole.start, lake.end))
             log = [] if whole.start >= whole.end else split_batch(connection, whole, options.tasks)
+            if log and options.replica_dsn is not None:
+                check_replica(connection, options.replica_dsn)
+                # Tasks don't wait. Those whose replica is still behind read from the primary.
+                caught_up(options.replica_dsn, whole.end.horizon)
         return [*([] if lake is None else lake.parts), *(Part(each) for each in log)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, LakePart):
             return parsed(self._options, self._schema, read_file(self._options, partition))
         return read_part(self._options, self._schema, partition)
-
-
-def _archived(options: SourceOptions, queue: dict[str, Any]) -> Archived | None:
-    if not options.has_lake:
-        return None
-    with connect(options.ledger_dsn) as primary:
-        return archived(primary, options, queue)

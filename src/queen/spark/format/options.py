@@ -69,6 +69,11 @@ class SourceOptions(NamedTuple):
     storage: str
     """Options of the lake's object store, as JSON."""
 
+    @property
+    def replica_dsn(self) -> str | None:
+        """DSN of the replica, if messages are read from one."""
+        return None if self.dsn == self.ledger_dsn else self.dsn
+
     def __repr__(self) -> str:
         return redacted(self)
 

@@ -91,7 +91,10 @@ def read_part(
 ) -> Iterator[pa.RecordBatch]:
     if not isinstance(partition, Part):
         return iter(())  # Without any parts, Spark still creates one task.
-    return parsed(options, schema, read_range(options.dsn, partition.range, options.columns))
+    read = read_range(
+        options.ledger_dsn, partition.range, options.columns, read_dsn=options.replica_dsn
+    )
+    return parsed(options, schema, read)
 
 
 def parsed(

@@ -22,6 +22,7 @@ from queen import errors
 from queen.arrow.columns import COLUMNS
 from queen.arrow.database import Connection, call, connect
 from queen.arrow.planning import find_queue, horizon
+from queen.arrow.replicas import check_replica
 from queen.lake import CatalogOptions, StorageOptions, open_lake
 from queen.lake.reading import TimeRange
 from queen.lake.storage import NO_OPTIONS, normal
@@ -44,6 +45,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The messages to replay, and the target queue."""
 
     dsn: Annotated[str, Meta(description="URL of the database. Default: DATABASE_URL.")]
+    read_dsn: Annotated[
+        str | None,
+        Meta(description="URL of a replica to read `from`. If it is behind, dsn is read."),
+    ] = None
     name: Annotated[
         str,
         Meta(
@@ -127,6 +132,7 @@ def check(connection: Connection, config: Config) -> None:
     find_queue(connection, config.to_queue)
     if config.location is None and config.from_queue is not None:
         find_queue(connection, config.from_queue)
+    check_replica(connection, config.read_dsn)
 
 
 def run(
@@ -236,6 +242,8 @@ def _queue(
 ) -> DataFrame:
     """Read a queue. Bounds are passed as options, so that it is not read completely."""
     options = {"dsn": config.dsn, "queue": config.from_queue or "", "columns": ",".join(columns)}
+    if config.read_dsn is not None:
+        options["readDsn"] = config.read_dsn
     if start is not None:
         options["startingTimestamp"] = start.isoformat()
     if end is not None:

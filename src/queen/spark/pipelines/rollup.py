@@ -29,6 +29,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from queen import sql
 from queen.arrow.database import Connection, call, connect
+from queen.arrow.replicas import caught_up, check_replica, connect_to_read
 from queen.redacted import redacted
 from queen.telemetry import COUNTED
 
@@ -75,6 +76,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The options of a run."""
 
     dsn: Annotated[str, Meta(description="URL of the database. Default: DATABASE_URL.")]
+    read_dsn: Annotated[
+        str | None,
+        Meta(description="URL of a replica to read the log. If it is behind, dsn is read."),
+    ] = None
     since: Annotated[
         Annotated[datetime, Meta(tz=True)] | None,
         Meta(description="Recompute the history from here on."),
@@ -117,8 +122,8 @@ class Rolled(msgspec.Struct, frozen=True, kw_only=True):
 
 def check(connection: Connection, config: Config) -> None:
     """Check that the database has Queen's schema."""
-    del config
     call(connection, "queues_of_pipelines", [])
+    check_replica(connection, config.read_dsn)
 
 
 def run(
@@ -127,6 +132,7 @@ def run(
     """Update the history to the last completed minute."""
     began = time.monotonic()
     with connect(config.dsn) as connection:
+        check_replica(connection, config.read_dsn)
         (plan,) = call(connection, "plan_rollup", config.since)
         start, end = (int(plan[name].timestamp()) for name in ("start_at", "end_at"))
         touched = {int(minute.timestamp()) for minute in plan["late"]} | {
@@ -227,7 +233,7 @@ def _minutes(spark: SparkSession, config: Config, plan: dict[str, Any]) -> DataF
     late = ranges((int(minute.timestamp()) for minute in plan["late"]), MINUTE)
     read = partial(_frame, spark, config)
     pushes = [(*each, start, end) for each in _split(first, last, config.tasks)]
-    log = read("rollup_log", _LOG, pushes).withColumn("group_id", F.lit(0).cast("bigint"))
+    log = read("rollup_log", _LOG, pushes, last).withColumn("group_id", F.lit(0).cast("bigint"))
     outcomes = [*((*each, first) for each in window), *((*each, last) for each in late)]
     counters = read("rollup_counters", _COUNTERS, outcomes)
     samples = read("rollup_samples", _SAMPLES, [*window, *late])
@@ -249,17 +255,25 @@ def _frame(
     name: str,
     columns: Sequence[str],
     arguments: Sequence[tuple[object, ...]],
+    xid: int | None = None,
 ) -> DataFrame:
-    """Run a named statement in tasks, once for each of these arguments."""
+    """
+    Run a named statement in tasks, once for each of these arguments.
+
+    If it needs only data of lower transactions than ``xid``, a replica that has them runs it.
+    Counters and samples have no transaction, and the history was just written.
+    """
     schema = ", ".join(f"`{column}` {_TYPES[column][0]}" for column in columns)
     tasks = max(1, min(config.tasks, len(arguments)))
+    read_dsn = None if xid is None else caught_up(config.read_dsn, xid)
+    source = (config.dsn, read_dsn, xid)
     return spark.range(0, len(arguments), 1, tasks).mapInArrow(
-        partial(_read, config.dsn, name, columns, arguments), schema
+        partial(_read, source, name, columns, arguments), schema
     )
 
 
 def _read(
-    dsn: str,
+    source: tuple[str, str | None, int | None],
     name: str,
     columns: Sequence[str],
     arguments: Sequence[tuple[object, ...]],
@@ -267,7 +281,7 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     """Read rows in a task, with a few thousand in memory at a time."""
     schema = pa.schema([(column, _TYPES[column][1]) for column in columns])
-    with connect(dsn) as connection:
+    with connect_to_read(*source) as connection:
         for batch in batches:
             for number in batch.column("id").to_pylist():
                 with (

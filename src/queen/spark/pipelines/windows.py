@@ -14,7 +14,6 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
-from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -22,15 +21,15 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from queen import errors
 from queen.arrow.database import Connection
 from queen.arrow.planning import find_queue
+from queen.arrow.replicas import check_replica
 from queen.pipelines.report import Report
 from queen.redacted import redacted
 from queen.spark import register
+from queen.spark.pipelines.fields import as_json, as_partition, column, explained, fields_of
 from queen.spark.runner.listener import listening
 
 Text = Annotated[str, Meta(min_length=1)]
 _BOUNDS: Final = ("start", "end")
-_KEPT: Final = ("partition", "offset", "createdAt")
-"""Columns of a message, in addition to the fields of its payload."""
 _STATE_STORE: Final = "spark.sql.streaming.stateStore"
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _DEFAULTS: Final = {
@@ -45,7 +44,6 @@ _ALWAYS: Final = {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}
 _REMOTE_CORES: Final = 8
 _MOST_TASKS: Final = 64
 """Default tasks on a large cluster. Each has a store and commits it in every batch."""
-_JSON: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "ignoreNullFields": "false"}
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -125,6 +123,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     dsn: Annotated[Text | None, Meta(description="URL of the database. Default: DATABASE_URL.")] = (
         None
     )
+    read_dsn: Annotated[
+        Text | None,
+        Meta(description="URL of a replica to read from. Messages are read once it has them."),
+    ] = None
     every: Annotated[Text, Meta(description="Time between batches.")] = "10 seconds"
     once: Annotated[bool, Meta(description="End when all existing messages are read.")] = False
     max_messages_per_trigger: Annotated[
@@ -170,8 +172,8 @@ def summed(messages: DataFrame, config: Config) -> DataFrame:
 
     Raises InvalidOption for missing columns, and for expressions that Spark rejects.
     """
-    with _explained(config):
-        fields = _fields(messages, config)
+    with explained("window", config.name):
+        fields = fields_of(messages, config.schema)
         for option, names in (("by", config.by), ("time", (config.time,))):
             for name in names:
                 if name not in fields.columns:
@@ -181,15 +183,15 @@ def summed(messages: DataFrame, config: Config) -> DataFrame:
                     )
         if config.where is not None:
             fields = fields.where(config.where)
-        window = config.window.column(_column(config.time)).alias("window")
+        window = config.window.column(column(config.time)).alias("window")
         sums = [F.expr(text).alias(name) for name, text in config.aggregate.items()]
         return (
             fields.withWatermark(config.time, config.watermark)
-            .groupBy(window, *map(_column, config.by))
+            .groupBy(window, *map(column, config.by))
             .agg(*sums)
             .select(
                 *(F.col(f"window.{bound}").alias(bound) for bound in _BOUNDS),
-                *map(_column, (*config.by, *config.aggregate)),
+                *map(column, (*config.by, *config.aggregate)),
             )
         )
 
@@ -197,18 +199,15 @@ def summed(messages: DataFrame, config: Config) -> DataFrame:
 def as_messages(results: DataFrame, config: Config) -> DataFrame:
     """Convert results to messages: JSON, and the partition of each."""
     name = config.partition or (config.by[0] if config.by else None)
-    partition = F.lit(None) if name is None else _column(name)
-    return results.select(
-        # A partition needs a name, so results without one share a default partition.
-        F.nullif(partition.cast("string"), F.lit("")).alias("partition"),
-        F.to_json(F.struct(*map(_column, results.columns)), _JSON).alias("payload"),
-    )
+    partition = F.lit(None) if name is None else column(name)
+    return results.select(as_partition(partition), as_json(results.columns))
 
 
 def check(connection: Connection, config: Config) -> None:
     """Check that both queues exist."""
     for queue in (config.from_queue, config.to_queue):
         find_queue(connection, queue)
+    check_replica(connection, config.read_dsn)
 
 
 def start(spark: SparkSession, config: Config) -> StreamingQuery:
@@ -218,13 +217,15 @@ def start(spark: SparkSession, config: Config) -> StreamingQuery:
     if config.dsn is not None:
         remembered["dsn"] = config.dsn
     source = {**remembered, "queue": config.from_queue, "trailingBatch": "true"}
+    if config.read_dsn is not None:
+        source["readDsn"] = config.read_dsn
     if config.max_messages_per_trigger is not None:
         source["maxMessagesPerTrigger"] = str(config.max_messages_per_trigger)
     messages = spark.readStream.format("queen").options(**source).load()
     results = as_messages(summed(messages, config), config)
     writer = _writer(results, config, {**remembered, "queue": config.to_queue})
     writer = writer.option("checkpointLocation", config.checkpoint).queryName(config.name)
-    with _explained(config), _with_settings(spark, settings(spark, config)):
+    with explained("window", config.name), _with_settings(spark, settings(spark, config)):
         if config.once:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=config.every).start()
@@ -267,32 +268,6 @@ def _writer(results: DataFrame, config: Config, options: Mapping[str, str]) -> D
         writer.options(**options, txnVersion=str(batch)).save()
 
     return results.writeStream.foreachBatch(write).outputMode("update")
-
-
-def _fields(messages: DataFrame, config: Config) -> DataFrame:
-    """Return the columns that expressions can use."""
-    if config.schema is None:
-        return messages
-    parsed = messages.select(*_KEPT, F.from_json("payload", config.schema).alias("parsed"))
-    hidden = {name.lower() for name in parsed.select("parsed.*").columns}
-    return parsed.select(*(name for name in _KEPT if name.lower() not in hidden), "parsed.*")
-
-
-def _column(name: str) -> Column:
-    """Return a column by its name, which may contain any character."""
-    return F.col(f"`{name.replace('`', '``')}`")
-
-
-@contextmanager
-def _explained(config: Config) -> Iterator[None]:
-    """Convert Spark's errors about a declaration to InvalidOption."""
-    try:
-        yield
-    except (AnalysisException, IllegalArgumentException) as error:
-        if "queen.errors." in str(error):
-            raise  # An error of the source or the sink.
-        said = str(error).strip().partition("\n")[0].partition(" SQLSTATE:")[0]
-        raise errors.InvalidOption(f"the window {config.name} is invalid: {said}") from error
 
 
 @contextmanager

@@ -65,16 +65,37 @@ class SparkRunner:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+        self._streams: list[SparkSession] = []
+        self.ui_url = spark.sparkContext.uiWebUrl
 
     @contextmanager
     def reporting(self, job: Job, config: Any, name: str) -> Iterator[Report]:  # noqa: ANN401 - its Config
         """Report one run, including the streaming queries that it starts."""
-        ui_url = self._spark.sparkContext.uiWebUrl
         with (
-            report_of(job, config, name, ui_url=ui_url) as report,
+            report_of(job, config, name, ui_url=self.ui_url) as report,
             listening(self._spark, report),
         ):
             yield report
+
+    def engine(self, *, has_query: bool) -> SparkSession:
+        """
+        Return a session for one of several runs, in the thread of the run.
+
+        Streaming queries have their own, because settings, views and listeners belong to a session.
+        """
+        spark = self._spark.newSession() if has_query else self._spark
+        if has_query:
+            register(spark)
+            self._streams.append(spark)
+        spark.createDataFrame([], "nothing int")  # Makes it active in this thread.
+        return spark
+
+    def stop(self) -> None:
+        """Stop the streams and jobs of all runs."""
+        for spark in self._streams:
+            for query in spark.streams.active:
+                query.stop()
+        self._spark.sparkContext.cancelAllJobs()
 
     def run(self, job: Job, config: Any, report: Report) -> Any:  # noqa: ANN401 - its own
         """

@@ -2,19 +2,26 @@
 
 import json
 import os
-import signal
-import sys
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, NoReturn, cast
+from typing import Annotated, Any, Final, cast
 
 import typer
 
 from queen import errors
 from queen.cli.command_table import group
+from queen.cli.commands.data.engines import (
+    Conf,
+    Engine,
+    EngineName,
+    Master,
+    Place,
+    place_of,
+    read_yaml,
+    runner_of,
+    until_stopped,
+)
+from queen.cli.commands.data.fleet import run as run_fleet
 from queen.cli.commands.data.holds import archives_app, holds_app
 from queen.cli.support import exit_codes
 from queen.cli.support.client import Limit, Output, Server, run, some
@@ -23,34 +30,14 @@ from queen.cli.support.environment import settings
 from queen.cli.support.output import Format, pairs_of, say, show, show_one
 from queen.cli.support.spark import needs_spark
 
-if TYPE_CHECKING:
-    from queen.pipelines.logs import RunLog
-
-app = group("Run pipelines: archive, compact, recall, replay, rollup, window.")
+app = group("Run pipelines: archive, compact, recall, replay, rollup, transform, window.")
 app.add_typer(holds_app, name="holds")
 app.add_typer(archives_app, name="archives")
+app.command("run")(run_fleet)
 
 _COLUMNS: Final = ["name", "kind", "state", "stale", "lagMessages", "lagSeconds", "rowsPerSecond",
                    "rowsTotal", "updatedAt", "heldBackBy", "error"]  # fmt: skip
 
-
-class Engine(StrEnum):
-    """What runs a pipeline."""
-
-    SPARK = "spark"
-    LOCAL = "local"
-
-
-class Place(NamedTuple):
-    """Where a pipeline runs."""
-
-    engine: Engine
-    master: str
-    confs: dict[str, str]
-
-
-_LOCAL: Final = ("archive", "compact")
-"""Pipelines that run without Spark."""
 
 File = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Options as YAML.")]
 Set = Annotated[
@@ -64,18 +51,6 @@ Set = Annotated[
 Name = Annotated[
     str | None,
     typer.Option(help="Name in `queen pipeline ls`. Default: the kind, and its name or queue."),
-]
-EngineName = Annotated[
-    Engine,
-    typer.Option(help="local runs archive and compact in this process, without Spark and Java."),
-]
-Master = Annotated[
-    str | None,
-    typer.Option(help="Spark master: spark://…, k8s://… Default: local[*].", show_default=False),
-]
-Conf = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="A Spark setting. Repeatable."),
 ]
 Every = Annotated[str | None, typer.Option(help="Repeat with this pause until stopped: 5m.")]
 
@@ -92,7 +67,7 @@ def _add(kind: str, help_: str, *, is_repeatable: bool = False) -> None:
         conf: Conf = None,
         output: Output = Format.TABLE,
     ) -> None:
-        _launch(kind, config, set_, name, _place(kind, engine, master, conf), None, output)
+        _launch(kind, config, set_, name, place_of(kind, engine, master, conf), None, output)
 
     def repeated(
         config: File = None,
@@ -104,7 +79,7 @@ def _add(kind: str, help_: str, *, is_repeatable: bool = False) -> None:
         every: Every = None,
         output: Output = Format.TABLE,
     ) -> None:
-        _launch(kind, config, set_, name, _place(kind, engine, master, conf), every, output)
+        _launch(kind, config, set_, name, place_of(kind, engine, master, conf), every, output)
 
     app.command(kind, help=help_)(repeated if is_repeatable else once)
 
@@ -148,6 +123,11 @@ _add(
     is_repeatable=True,
 )
 _add(
+    "transform",
+    "Transform a queue by a SQL statement into another queue.\n\n"
+    "Example: queen pipeline transform --config large-orders.yaml",
+)
+_add(
     "window",
     "Aggregate a queue over time windows into another queue.\n\n"
     "Example: queen pipeline window --config per-minute.yaml --master spark://spark:7077",
@@ -157,7 +137,8 @@ _add(
 @app.command("options")
 def options(
     kind: Annotated[
-        str, typer.Argument(help="archive, compact, recall, replay, rollup or window.")
+        str,
+        typer.Argument(help="archive, compact, recall, replay, rollup, transform or window."),
     ],
     output: Output = Format.TABLE,
 ) -> None:
@@ -200,17 +181,6 @@ def list_(
     show(rows, _COLUMNS, output)
 
 
-def _place(kind: str, engine: Engine, master: str | None, confs: list[str] | None) -> Place:
-    """Check where a pipeline shall run."""
-    if engine is Engine.LOCAL and kind not in _LOCAL:
-        raise errors.InvalidOption(
-            f"a pipeline {kind} needs Spark: --engine local runs {' and '.join(_LOCAL)}"
-        )
-    if engine is Engine.LOCAL and (master is not None or confs):
-        raise errors.InvalidOption("--master and --conf need --engine spark")
-    return Place(engine, master or "local[*]", pairs_of(confs, "--conf NAME=VALUE"))
-
-
 def _launch(
     kind: str,
     file: Path | None,
@@ -226,6 +196,8 @@ def _launch(
     from queen.pipelines.logs import RunLog
 
     kinds, runs = _pipelines()
+    from queen.pipelines.lineage import Lineage
+
     pause = None if every is None else seconds_of(every)
     job = _job(kind)
     pairs = pairs_of(sets, "--set NAME=VALUE")
@@ -234,24 +206,29 @@ def _launch(
     dsn = None if "dsn" in given else settings().dsn
     if "dsn" in options:
         warn(str(options["dsn"]), "--set dsn", "DATABASE_URL or the file of --config")
+    if "read_dsn" in options:
+        warn(str(options["read_dsn"]), "--set read_dsn", "the file of --config")
     config = kinds.configured(job, given, dsn=dsn)
     name = str(name or kinds.name_of(job, config))
     runs.check(job, config)
     log = None if "QUEEN_CLIENT_LOG" in os.environ else RunLog(name)
     with (
-        _until_stopped(name, log),
-        _runner(place, name, log) as runner,
+        until_stopped(name, log),
+        Lineage(os.environ) as lineage,
+        runner_of(place, name, log) as runner,
         # The sentence about the run comes after the last report, which has the lag at the end.
         Outcome() as outcome,
         runner.reporting(job, config, name) as report,
         Progress(report),
     ):
         outcome.report = report
-        outcome.done = runner.run(job, config, report)
-        while pause is not None:
+        while True:
+            with lineage.run(job, config, name):
+                outcome.done = runner.run(job, config, report)
+            if pause is None:
+                break
             report.idle()
             time.sleep(pause)
-            outcome.done = runner.run(job, config, report)
         outcome.has_ended = True
     if report.held_back_by is not None:
         say(
@@ -260,21 +237,6 @@ def _launch(
         )
     if outcome.done is not None and output is not Format.TABLE:
         show_one(outcome.done, output)
-
-
-@contextmanager
-def _runner(place: Place, name: str, log: "RunLog | None") -> Generator[Any]:
-    """Start the engine of a run."""
-    if place.engine is Engine.LOCAL:
-        from queen.pipelines.local import LocalRunner
-
-        yield LocalRunner()
-        return
-    from queen.spark.runner.session import SparkRunner, session
-
-    say(f"{name}: starting Spark on {place.master}")
-    with session(name, place.master, place.confs, log=log) as spark:
-        yield SparkRunner(spark)
 
 
 def _pipelines() -> Any:  # noqa: ANN401 - two modules
@@ -291,47 +253,11 @@ def _job(kind: str) -> Any:  # noqa: ANN401 - a Job
         return kinds.job(kind)
 
 
-@contextmanager
-def _until_stopped(name: str, log: "RunLog | None") -> Generator[None]:
-    """Stop a pipeline cleanly on SIGTERM. Prints an error as a sentence, and logs its trace."""
-
-    def stop(*_: object) -> NoReturn:
-        raise SystemExit(0)
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        with needs_spark():
-            yield
-    except KeyboardInterrupt as error:
-        raise typer.Exit(exit_codes.INTERRUPTED) from error
-    except typer.Exit:
-        raise
-    except Exception as error:
-        if log is None:
-            raise
-        from queen.pipelines.report import reason
-
-        log.write_trace(error)
-        say(f"{name}: failed. The whole error is in {log.path}")
-        found = error if isinstance(error, errors.QueenError) else reason(error)
-        if isinstance(found, errors.QueenError):
-            raise found from error
-        print(f"queen: {found}", file=sys.stderr)
-        raise typer.Exit(exit_codes.FAILED) from error
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _read(file: Path | None) -> dict[str, Any]:
-    """Read options from a YAML or JSON file."""
+    """Read options from a file."""
     if file is None:
         return {}
-    import yaml
-
-    try:
-        found: object = yaml.safe_load(file.read_text("utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise exit_codes.FileTrouble(f"{file}: {error}") from error
+    found = read_yaml(file)
     if not isinstance(found, dict):
         raise exit_codes.FileTrouble(f"{file}: must contain option names and their values")
     return cast("dict[str, Any]", found)

@@ -143,3 +143,32 @@ where t.catalog_name = $1
   and ($3::text is null or t.table_name = $3)
   and ($2::text[] is null or (q.id is not null and queen.sees(q.name, q.namespace, $2)))
 order by t.table_name;
+
+-- name: poll_archives
+-- Archives by name: whether there is something to archive, and whether messages wait for an open transaction.
+select
+  a.name, a.queue_id, a.xid::text::bigint as xid, h.xid::text::bigint as horizon,
+  q.id is null or exists (
+    select 1 from queen.archive_batches b where b.archive = a.name and b.batch = a.batch + 1
+  ) as is_urgent,
+  exists (
+    select 1
+    from queen.segments s
+    where s.queue_id = a.queue_id and s.xid >= a.xid and s.xid < h.xid and s.body is not null
+  ) as has_messages,
+  exists (
+    select 1
+    from queen.segments s
+    where s.queue_id = a.queue_id and s.xid >= greatest(a.xid, h.xid) and s.body is not null
+  ) as is_waiting
+from unnest($1::text[]) n (name)
+cross join (select pg_snapshot_xmin(pg_current_snapshot()) as xid) h
+join queen.archives a on a.name = n.name
+left join queen.queues q on q.id = a.queue_id and q.deleted_at is null;
+
+-- name: match_queues
+-- Queues whose names match LIKE patterns, each with the patterns, and the archives that read the queue.
+select p.pattern, q.name, array(select a.name from queen.archives a where a.queue_id = q.id order by a.name) as archives
+from unnest($1::text[]) p (pattern)
+join queen.queues q on q.name like p.pattern and q.deleted_at is null
+order by p.pattern, q.name;

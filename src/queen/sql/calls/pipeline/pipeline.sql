@@ -23,6 +23,10 @@ select
 from queen.queues q
 where q.id = $1 and q.deleted_at is null;
 
+-- name: database_identity
+-- The identity of a database, which its replicas share.
+select (select system_identifier from pg_control_system())::text as server, current_database()::text as database;
+
 -- name: horizon
 -- The number below which all transactions have ended.
 select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as xid, pg_is_in_recovery() as is_replica;

@@ -157,3 +157,18 @@ from queen.pipelines p
 where p.state in ('running', 'idle')
 order by p.updated_at desc
 limit $1;
+
+-- name: touch_pipelines
+-- Renew the rows of idle pipelines, each with its run, and add their lag to the samples of this minute.
+with renewed as (
+  update queen.pipelines p
+  set updated_at = queen.now()
+  from unnest($1::text[], $2::text[]) r (name, run_id)
+  where p.name = r.name and p.run_id = r.run_id::uuid
+  returning p.name, p.lag_messages, p.lag_seconds, p.updated_at
+)
+insert into queen.pipeline_samples as s (name, minute, rows, late, lag_messages, lag_seconds)
+select r.name, date_trunc('minute', r.updated_at), 0, 0, r.lag_messages, r.lag_seconds
+from renewed r
+order by r.name
+on conflict (name, minute) do nothing;

@@ -1,0 +1,1 @@
+"""Fleets of pipelines, their lineage, and transforms."""
