@@ -2,7 +2,8 @@
 The files of an Iceberg table, also if another tool deleted rows or changed the schema.
 
 Files are read directly as long as the table has the columns that Queen created, and no deleted
-rows. Otherwise pyiceberg reads them: it applies deletes, and finds columns by their numbers.
+rows. Otherwise pyiceberg reads them: it applies deletes, and finds renamed columns. It can't read
+all files, because it returns an empty list of structs instead of null.
 """
 
 # pyright: basic, reportAttributeAccessIssue=false
@@ -75,10 +76,9 @@ def data_file(table: Table, task: FileScanTask) -> DataFile:
 
 
 def is_evolved(table: Table) -> bool:
-    """Whether the columns differ from those that Queen created."""
-    return {_shape(field) for field in table.schema().fields} != {
-        _shape(field) for field in TABLE_SCHEMA.fields
-    }
+    """Whether the columns, other than typed ones, differ from those that Queen created."""
+    columns = [field for field in table.schema().fields if field.name not in (DATA, MISFIT)]
+    return {_shape(field) for field in columns} != {_shape(field) for field in TABLE_SCHEMA.fields}
 
 
 def file_schema(table: Table) -> pa.Schema:
@@ -93,7 +93,7 @@ def file_schema(table: Table) -> pa.Schema:
 def rewrite_schema(table: Table) -> pa.Schema:
     """Return the columns that new files of the table must have, with their numbers."""
     if not is_evolved(table):
-        return SCHEMA
+        return file_schema(table)
     columns = schema_to_pyarrow(table.schema())
     return pa.schema([each.with_type(small_type(each.type)) for each in columns])
 
@@ -104,7 +104,8 @@ class IcebergReader(Reader):
     def __init__(
         self, table: Table, tasks: Sequence[FileScanTask], options: StorageOptions
     ) -> None:
-        super().__init__(options)
+        schema = file_schema(table)
+        super().__init__(options, None if schema is SCHEMA else schema)
         # Without snapshots and manifests, because it is sent to each task.
         slim = {"snapshots": [], "snapshot_log": [], "metadata_log": [], "refs": {}}
         self._metadata: TableMetadata = table.metadata.model_copy(

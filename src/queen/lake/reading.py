@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 
 from queen.lake.records import DataFile
 from queen.lake.storage import NO_OPTIONS, StorageOptions
-from queen.lake.typed_columns import align
+from queen.lake.typed_columns import align, find_field
 
 
 class TimeRange(NamedTuple):
@@ -56,7 +56,8 @@ class Reader:
         """Yield the messages of a file in a time range, in batches of at most ``rows``."""
         system, path = self._options.for_arrow(file.path)
         dataset = ds.dataset(path, filesystem=system, format="parquet")
-        present = [name for name in columns if self._schema is None or name in dataset.schema.names]
+        there = dataset.schema.names
+        present = [name for name in columns if self._schema is None or name in there]
         for batch in dataset.to_batches(
             columns=present, filter=during.filter(), batch_size=rows, batch_readahead=2
         ):
@@ -66,10 +67,11 @@ class Reader:
 def _completed(batch: pa.RecordBatch, columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch of an older file with the columns that the table has now."""
     fields = [schema.field(name) for name in columns]
+    places = [find_field(batch.schema, field) for field in fields]
     arrays = [
-        align(batch.column(field.name), field.type)
-        if field.name in batch.schema.names
-        else pa.nulls(batch.num_rows, field.type)
-        for field in fields
+        pa.nulls(batch.num_rows, field.type)
+        if place is None
+        else align(batch.column(place), field.type)
+        for place, field in zip(places, fields, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

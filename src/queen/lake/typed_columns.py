@@ -69,21 +69,37 @@ def has_columns(table: pa.Schema, wanted: pa.Schema) -> bool:
 
 
 def align(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Return an array with the fields of a type, by name. Missing ones are null."""
-    if array.type == wanted:
+    """Return an array with the fields of a type. Missing ones are null."""
+    if array.type.equals(wanted, check_metadata=True):
         return array
     if pa.types.is_struct(wanted):
+        places = [find_field(array.type, field) for field in wanted]
         columns = [
-            align(array.field(field.name), field.type)
-            if array.type.get_field_index(field.name) >= 0
-            else pa.nulls(len(array), field.type)
-            for field in wanted
+            pa.nulls(len(array), field.type)
+            if place is None
+            else align(array.field(place), field.type)
+            for place, field in zip(places, wanted, strict=True)
         ]
         return pa.StructArray.from_arrays(columns, fields=list(wanted), mask=array.is_null())
     if pa.types.is_list(wanted) and not pa.types.is_large_list(array.type):
         items = align(array.values, wanted.value_type)
         return pa.ListArray.from_arrays(array.offsets, items, type=wanted, mask=array.is_null())
     return array.cast(wanted)
+
+
+def find_field(fields: pa.Schema | pa.StructType, wanted: pa.Field) -> int | None:
+    """Return the place of a field: by its number, if the table has numbers, or by its name."""
+    number = _number(wanted)
+    for place, field in enumerate(fields):
+        there = _number(field)
+        is_same = field.name == wanted.name if None in (number, there) else there == number
+        if is_same:
+            return place
+    return None
+
+
+def _number(field: pa.Field) -> bytes | None:
+    return (field.metadata or {}).get(b"PARQUET:field_id")
 
 
 def small_type(type_: pa.DataType) -> pa.DataType:

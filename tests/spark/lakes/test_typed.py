@@ -234,16 +234,19 @@ def test_an_evolved_table_is_compacted(
             },
         )
         value = {"x": number if part is item else "s", "y": 0.5}
-        log.push("a", [{"id": number, "items": [value, {}], "one": value}, {"id": "misfit"}])
+        rows = [{"id": number, "items": [value, {}], "one": value}, {"id": "misfit"}]
+        # Null, empty and missing are different.
+        log.push("a", [*rows, {"id": 10 + number, "items": []}, {"id": 20 + number}])
         archive.run(task_engine, config)
     text = 'select "offset", data, misfit from t order by "offset"'
     before = query(config, text)
 
     done = compact.run(task_engine, compact.Config(dsn=config.dsn, name="orders"))
 
-    assert (done.replaced, done.made, done.rows) == (3, 1, 5)
+    assert (done.replaced, done.made, done.rows) == (3, 1, 9)
     assert query(config, text) == before
-    assert before[3][1] == {
+    assert [row[1] and row[1]["items"] for row in before][3:5] == [[], None]
+    assert before[5][1] == {
         "id": 1,
         "items": [
             {"x": None, "x_string": "s", "y": 0.5},
