@@ -22,7 +22,7 @@ MODULES: Final = {
     "window": "queen.spark.pipelines.windows",
 }
 """Modules by kind, as used on the command line."""
-LOCAL_KINDS: Final = ("archive", "compact")
+LOCAL_KINDS: Final = ("archive", "compact", "recall")
 """Kinds that run without Spark."""
 SOURCES: Final = ("queues", "queue", "from_queue")
 """Names of configuration fields that contain the queues to read."""

@@ -29,6 +29,7 @@ _STOP_SECONDS: Final = 30.0
 _DONE: Final = {
     "archive": "archived",
     "compact": "compacted",
+    "recall": "recalled",
     "replay": "replayed",
     "rollup": "rolled up",
     "window": "aggregated",

@@ -54,7 +54,7 @@ def place_of(kind: str, engine: Engine, master: str | None, confs: list[str] | N
 
     if engine is Engine.LOCAL and kind not in LOCAL_KINDS:
         raise errors.InvalidOption(
-            f"a pipeline {kind} needs Spark: --engine local runs {' and '.join(LOCAL_KINDS)}"
+            f"a pipeline {kind} needs Spark: --engine local runs {', '.join(LOCAL_KINDS)}"
         )
     if engine is Engine.LOCAL and (master is not None or confs):
         raise errors.InvalidOption("--master and --conf need --engine spark")
