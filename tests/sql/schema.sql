@@ -1854,10 +1854,10 @@ CREATE FUNCTION queen.ready_groups(p_group_ids bigint[]) RETURNS TABLE(group_id 
 
 
 --
--- Name: recall(uuid, bigint, bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: recall(uuid, bigint, bigint[], bigint[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.recall(p_recall_id uuid, p_queue_id bigint, p_partition_ids bigint[], OUT messages bigint, OUT is_changed boolean) RETURNS record
+CREATE FUNCTION queen.recall(p_recall_id uuid, p_queue_id bigint, p_partition_ids bigint[], p_starts bigint[], p_counts bigint[], OUT messages bigint, OUT is_changed boolean) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -1867,10 +1867,10 @@ CREATE FUNCTION queen.recall(p_recall_id uuid, p_queue_id bigint, p_partition_id
 
 
 --
--- Name: recall_partition(uuid, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: recall_partition(uuid, bigint, bigint, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.recall_partition(p_recall_id uuid, p_queue_id bigint, p_partition_id bigint) RETURNS bigint
+CREATE FUNCTION queen.recall_partition(p_recall_id uuid, p_queue_id bigint, p_partition_id bigint, p_start bigint, p_count bigint) RETURNS bigint
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -2477,10 +2477,10 @@ CREATE FUNCTION queen.work_figures(p_queue_id bigint, p_group text, p_most integ
 
 
 --
--- Name: xid_at(bigint, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: xid_at(bigint, timestamp with time zone, boolean); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.xid_at(p_queue_id bigint, p_at timestamp with time zone) RETURNS bigint
+CREATE FUNCTION queen.xid_at(p_queue_id bigint, p_at timestamp with time zone, p_is_start boolean DEFAULT true) RETURNS bigint
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -4543,6 +4543,13 @@ CREATE INDEX recalled_old ON queen.recalled USING btree (read_at);
 
 
 --
+-- Name: redactions_of_partition; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX redactions_of_partition ON queen.redactions USING btree (partition_id, "offset");
+
+
+--
 -- Name: removals_of_queue; Type: INDEX; Schema: queen; Owner: -
 --
 
@@ -5832,17 +5839,17 @@ REVOKE ALL ON FUNCTION queen.ready_groups(p_group_ids bigint[]) FROM PUBLIC;
 
 
 --
--- Name: FUNCTION recall(p_recall_id uuid, p_queue_id bigint, p_partition_ids bigint[], OUT messages bigint, OUT is_changed boolean); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION recall(p_recall_id uuid, p_queue_id bigint, p_partition_ids bigint[], p_starts bigint[], p_counts bigint[], OUT messages bigint, OUT is_changed boolean); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.recall(p_recall_id uuid, p_queue_id bigint, p_partition_ids bigint[], OUT messages bigint, OUT is_changed boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.recall(p_recall_id uuid, p_queue_id bigint, p_partition_ids bigint[], p_starts bigint[], p_counts bigint[], OUT messages bigint, OUT is_changed boolean) FROM PUBLIC;
 
 
 --
--- Name: FUNCTION recall_partition(p_recall_id uuid, p_queue_id bigint, p_partition_id bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION recall_partition(p_recall_id uuid, p_queue_id bigint, p_partition_id bigint, p_start bigint, p_count bigint); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.recall_partition(p_recall_id uuid, p_queue_id bigint, p_partition_id bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.recall_partition(p_recall_id uuid, p_queue_id bigint, p_partition_id bigint, p_start bigint, p_count bigint) FROM PUBLIC;
 
 
 --
@@ -6224,10 +6231,10 @@ REVOKE ALL ON FUNCTION queen.work_figures(p_queue_id bigint, p_group text, p_mos
 
 
 --
--- Name: FUNCTION xid_at(p_queue_id bigint, p_at timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION xid_at(p_queue_id bigint, p_at timestamp with time zone, p_is_start boolean); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.xid_at(p_queue_id bigint, p_at timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.xid_at(p_queue_id bigint, p_at timestamp with time zone, p_is_start boolean) FROM PUBLIC;
 
 
 --

@@ -19,8 +19,8 @@ from queen.arrow.json_schema import Type, arrow_field, arrow_type
 from queen.arrow.layouts import Layout
 from queen.arrow.matching import Scratch, Texts
 
-_BLOCK: Final = 8_192
-"""Payloads that are parsed at once, so that their columns stay in the cache of a processor."""
+_BLOCK: Final = 32768
+"""Payloads that are parsed at once. More would exceed the cache of a processor."""
 _LEAST_ROWS: Final = 256
 """Payloads that are worth learning a layout."""
 _LAYOUTS: Final = 8

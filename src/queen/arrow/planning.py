@@ -31,9 +31,13 @@ def horizon(connection: Connection) -> int:
     return call(connection, "horizon")[0]["xid"]
 
 
-def xid_at(connection: Connection, queue_id: int, at: datetime) -> int:
-    """Return the first transaction that may have stored messages of the queue at that time."""
-    return call(connection, "xid_at", queue_id, at)[0]["xid"]
+def xid_at(connection: Connection, queue_id: int, at: datetime, *, is_start: bool = True) -> int:
+    """
+    Return the first transaction that may have stored messages of the queue at that time.
+
+    It is the start of a range, or else its end.
+    """
+    return call(connection, "xid_at", queue_id, at, is_start)[0]["xid"]
 
 
 class BatchEnd(NamedTuple):

@@ -2,6 +2,7 @@
 
 # pyright: basic, reportAttributeAccessIssue=false
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
@@ -50,6 +51,8 @@ class Recaller:
         self._erased = erased
         """Sorted offsets of erased messages by partition."""
         self.homeless = 0
+        self.counts: Counter[int] = Counter()
+        """Messages by partition."""
 
     def segments(self, batch: pa.RecordBatch) -> Iterator[RecalledSegment]:
         """Yield segments, in the order of the rows."""
@@ -64,6 +67,7 @@ class Recaller:
             start = first
             while start < last:
                 stop = segment_end(ends, start, last)
+                self.counts[partition_id] += stop - start
                 yield RecalledSegment(
                     partition_id,
                     base + start - first,

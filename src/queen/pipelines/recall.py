@@ -9,10 +9,10 @@ that have their messages are left as they are.
 
 # pyright: basic, reportAttributeAccessIssue=false
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID, uuid4
 
@@ -39,6 +39,8 @@ _ROWS: Final = 65_536
 _DAY: Final = 86_400
 _PARTITIONS: Final = 100
 """Most partitions per transaction."""
+_MESSAGES: Final = 200_000
+"""Most messages per transaction. A partition is never divided."""
 _THREADS: Final = os.cpu_count() or 1
 _READING_SECONDS: Final = 3_600
 """How long retention waits for a recall that stopped while it was reading."""
@@ -128,6 +130,9 @@ def run(engine: Engine, config: Config, *, report: Report | None = None) -> Prog
         ledger.ask(check, config)
         queue = ledger.ask(find_queue, config.queue)
         archive = ledger.ask(_find_archive, config, queue)
+        hold = (config.queue, f"recall:{archive['name']}")
+        # First of all: from now on, retention does not move the start of the log.
+        ledger.call("hold_recalled", *hold, _READING_SECONDS)
         with (
             reaching(archive["location"]),
             open_lake(
@@ -141,7 +146,6 @@ def run(engine: Engine, config: Config, *, report: Report | None = None) -> Prog
         ):
             table = lake.snapshot()
         ledger.call("forget_recalled", *_FORGOTTEN)
-        hold = (config.queue, f"recall:{archive['name']}")
         return _Recall(config, queue, ledger, hold, report or (lambda _: None)).run(table)
 
 
@@ -157,27 +161,29 @@ class _Recall:
         report: Report,
     ) -> None:
         self._config = config
+        start_at = config.start_at
+        if start_at is not None and start_at.tzinfo is None:
+            start_at = start_at.replace(tzinfo=UTC)
+        self._during = TimeRange(start_at)
         self._queue = queue
         self._ledger = ledger
         self._hold = hold
         self._report = report
         self._id = uuid4()
         self._progress = Progress(queue_ids=(queue["id"],))
+        self._counts: Counter[int] = Counter()
 
     def run(self, table: Snapshot) -> Progress:
         """Read the messages, then move them."""
-        # First of all: from now on, retention does not move the start of the log.
-        self._keep(_READING_SECONDS)
         names = list(self._config.partitions) or None
         rows = self._ledger.call("recall_starts", self._queue["id"], names)
         starts = {row["id"]: row["start_offset"] or 0 for row in rows}
-        during = TimeRange(self._config.start_at)
-        files = [file for file in table.files if during.has_day(file.day)]
+        files = [file for file in table.files if self._during.has_day(file.day)]
         try:
             self._read(table, files, starts)
             if self._progress.read:
                 self._keep(self._config.keep_seconds)
-                self._move()
+                self._move(starts)
         finally:
             self._ledger.call("forget_recall", self._id)
         return self._say(state="idle")
@@ -190,10 +196,11 @@ class _Recall:
         with ThreadPoolExecutor(_THREADS) as pool:
             tasks = [pool.submit(self._read_file, table, each, starts, erased) for each in files]
             for task in as_completed(tasks):
-                read, homeless = task.result()
+                done = task.result()
                 self._keep(_READING_SECONDS)
+                self._counts += done.counts
                 self._say(
-                    read=self._progress.read + read, homeless=self._progress.homeless + homeless
+                    read=self._counts.total(), homeless=self._progress.homeless + done.homeless
                 )
 
     def _read_file(
@@ -202,41 +209,40 @@ class _Recall:
         file: DataFile,
         starts: Mapping[int, int],
         erased: Mapping[int, Sequence[int]],
-    ) -> tuple[int, int]:
-        """Read one file. Returns how many messages were read, and how many have no partition."""
+    ) -> Recaller:
+        """Read one file. Returns the counts of its messages."""
         recaller = Recaller(starts, erased)
-        messages = 0
         with connect(self._config.dsn) as connection:
             sealer = SegmentSealer(connection, self._queue)
             for batch in self._batches(table, file):
-                messages += _store(connection, sealer, self._id, recaller, batch)
-        return messages, recaller.homeless
+                _store(connection, sealer, self._id, recaller, batch)
+        return recaller
 
     def _batches(self, table: Snapshot, file: DataFile) -> Iterator[pa.RecordBatch]:
         """Yield the wanted messages of a file."""
         names = self._config.partitions
-        for batch in table.reader.read(file, COLUMNS, _ROWS, TimeRange(self._config.start_at)):
+        for batch in table.reader.read(file, COLUMNS, _ROWS, self._during):
             is_wanted = pc.is_in(batch.column("partition"), pa.array(names, pa.string()))
             yield batch.filter(is_wanted) if names else batch
 
-    def _move(self) -> None:
+    def _move(self, starts: Mapping[int, int]) -> None:
         """Move the segments to the log, some partitions at a time."""
-        rows = self._ledger.call("recalled_partitions", self._id)
-        ids = [row["partition_id"] for row in rows]
-        size = max(1, min(_PARTITIONS, len(ids) // _THREADS))
-        parts = [ids[at : at + size] for at in range(0, len(ids), size)]
         with ThreadPoolExecutor(_THREADS) as pool:
-            for task in as_completed([pool.submit(self._move_some, part) for part in parts]):
+            tasks = [pool.submit(self._move_some, part, starts) for part in parts(self._counts)]
+            for task in as_completed(tasks):
                 self._say(rows=self._progress.rows + task.result())
 
-    def _move_some(self, partition_ids: Sequence[int]) -> int:
+    def _move_some(self, partition_ids: Sequence[int], starts: Mapping[int, int]) -> int:
         """Move the segments of some partitions. Returns how many messages they have."""
+        firsts = [starts[each] for each in partition_ids]
+        counts = [self._counts[each] for each in partition_ids]
         with Ledger(self._config.dsn) as ledger:
-            (row,) = ledger.call("recall", self._id, self._queue["id"], partition_ids)
+            asked = (self._id, self._queue["id"], list(partition_ids), firsts, counts)
+            (row,) = ledger.call("recall", *asked)
         if row["is_changed"]:
             raise errors.Conflict(
-                f"messages of queue {self._config.queue} were erased or recalled by another"
-                " process meanwhile: run the recall again"
+                f"messages of queue {self._config.queue} were erased, removed or recalled"
+                " meanwhile, or PostgreSQL has crashed: run the recall again"
             )
         return row["messages"]
 
@@ -250,19 +256,32 @@ class _Recall:
         return self._progress
 
 
+def parts(counts: Mapping[int, int]) -> list[list[int]]:
+    """Divide partitions into transactions. Producers of a partition wait for its transaction."""
+    made: list[list[int]] = [[]]
+    messages = 0
+    for partition_id, count in sorted(counts.items()):
+        is_full = messages + count > _MESSAGES or len(made[-1]) >= _PARTITIONS
+        if made[-1] and is_full:
+            made.append([])
+            messages = 0
+        made[-1].append(partition_id)
+        messages += count
+    return [part for part in made if part]
+
+
 def _store(
     connection: Connection,
     sealer: SegmentSealer,
     recall_id: UUID,
     recaller: Recaller,
     batch: pa.RecordBatch,
-) -> int:
-    """Store the segments of a batch. Returns how many messages they have."""
+) -> None:
+    """Store the segments of a batch."""
     segments = list(recaller.segments(batch))
     if not segments:
-        return 0
-    messages = sum(each.count for each in segments)
-    key = sealer.key(messages)
+        return
+    key = sealer.key(sum(each.count for each in segments))
     now = call(connection, "now")[0]["now"]
     with connection.cursor() as cursor, cursor.copy(sql.CALLS["read_recalled"].encode()) as copy:
         copy.set_types(_TYPES)
@@ -270,4 +289,3 @@ def _store(
             place = (recall_id, each.partition_id, each.base_offset, each.count, each.created_at)
             stored = sealed(key, each.partition_id, each.body, each.ends, each.extras)
             copy.write_row((*place, now, *stored))
-    return messages

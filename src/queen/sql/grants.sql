@@ -69,4 +69,4 @@ $$;
 -- It runs with the rights of its owner, so only the retention role and the app may call it.
 revoke execute on function queen.forget_audit(bigint, double precision, integer) from queen_pipeline;
 -- The same, for the pipelines and the app.
-revoke execute on function queen.recall(uuid, bigint, bigint[]) from queen_retention;
+revoke execute on function queen.recall(uuid, bigint, bigint[], bigint[], bigint[]) from queen_retention;

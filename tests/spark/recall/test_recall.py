@@ -2,8 +2,10 @@
 
 # pyright: basic
 import json
+import time
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +163,95 @@ async def test_an_erasure_during_a_recall_stops_it(
     assert log.messages() == []
     assert run(dsn).rows == 59
     assert [each.offset for each in log.messages()] == [*range(30), *range(31, 60)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "delete from queen.segments where base_offset < 100",  # As a purge would.
+        "truncate queen.recalled",  # As a crash of PostgreSQL would.
+    ],
+)
+def test_a_change_during_a_recall_stops_it(dsn: str, log: Log, config: Config, change: str) -> None:
+    log.fill(segments=3, partitions=1)
+    removed = remove_archived(log, config)
+    log.push("p0", range(40))
+    log.push("p0", ["later"])
+    before: list[Identity] = []
+
+    def act(progress: recall.Progress) -> None:
+        if progress.read and not before:
+            log.execute(change)
+            before.extend(log.messages())
+
+    with pytest.raises(errors.Conflict, match="run the recall again"):
+        recall.run(LOCAL, recall.Config(dsn=dsn, queue="orders"), report=act)
+
+    assert log.messages() == before
+    run(dsn)
+    assert log.messages() == sorted(removed + before)
+
+
+async def test_a_message_that_returns_while_it_is_erased_is_erased(
+    dsn: str, log: Log, config: Config
+) -> None:
+    log.fill(segments=1, partitions=1)
+    remove_archived(log, config)
+    run(dsn)
+    (row,) = log.execute("select id from queen.partitions")
+    # As a process that did not find the message before the recall.
+    (answer,) = log.execute(
+        "select queen.redact($1, 5, null, null, null, null, null, null, null, null, null, 'me')"
+        " as is_done",
+        row["id"],
+    )
+    assert answer["is_done"] is False
+    async with await Engine.open(dsn) as engine:
+        await engine.redact(row["id"], 5, by="me")
+    assert [each.offset for each in log.messages()] == [*range(5), *range(6, 20)]
+
+
+def test_recalled_messages_are_inside_time_ranges(dsn: str, log: Log, config: Config) -> None:
+    log.fill(segments=1, partitions=1)
+    remove_archived(log, config)
+    log.fill(segments=1, partitions=1)
+    run(dsn)
+    (row,) = log.execute(
+        """
+        select queen.xid_at(q.id, queen.now() - '10 years'::interval) as start,
+          queen.xid_at(q.id, queen.now() - '10 years'::interval, false) as end
+        from queen.queues q
+        """
+    )
+    assert (row["start"], row["end"]) == (0, 1)
+
+
+def test_retention_removes_recalled_messages_when_they_are_old_enough(
+    dsn: str, log: Log, config: Config
+) -> None:
+    log.fill(segments=3)
+    removed = remove_archived(log, config)
+    log.execute("update queen.queues set retention_seconds = 20000")
+    run(dsn, keep_seconds=1)
+
+    assert retain(log) == len(removed)
+    log.advance(seconds=20_000)
+    assert retain(log) == 0
+
+
+def test_a_time_without_a_zone_is_utc(
+    dsn: str, log: Log, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.execute("update public.clock set at = '2026-01-01T22:00:00Z'")
+    log.fill(segments=1, partitions=1)
+    removed = remove_archived(log, config)
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert run(dsn, start_at=datetime(2026, 1, 1, 20)).rows == len(removed)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_retention_keeps_recalled_messages_until_the_hold_ends(

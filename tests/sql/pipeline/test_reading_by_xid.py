@@ -196,9 +196,12 @@ async def test_a_time_is_found_among_the_transactions(connect: Connect, clock: C
     queue = await queue_id(connection)
 
     found = [
-        (await run(connection, ("xid_at", queue, row["created_at"])))[0]["xid"] for row in rows
+        (await run(connection, ("xid_at", queue, row["created_at"], True)))[0]["xid"]
+        for row in rows
     ]
-    after = await run(connection, ("xid_at", queue, rows[-1]["created_at"] + timedelta(days=1)))
+    after = await run(
+        connection, ("xid_at", queue, rows[-1]["created_at"] + timedelta(days=1), True)
+    )
 
     before = [-1, *(row["xid"] for row in rows)]
     assert all(low < at <= row["xid"] for low, at, row in zip(before, found, rows, strict=False))

@@ -36,9 +36,15 @@ class SegmentCache:
         while self._size_bytes > self._max_bytes:
             self._remove(next(iter(self._segments)))
 
-    def get(self, partition_id: int, base_offset: int, xid: int) -> Segment | None:
+    def get(self, partition_id: int, base_offset: int, xid: int, count: int) -> Segment | None:
+        """Return the segment if the stored one has the same xid and number of messages."""
         segment = self._segments.get((partition_id, base_offset))
         if segment is None:
+            self.misses += 1
+            return None
+        if 0 in (segment.xid, xid) and (segment.xid, segment.count) != (xid, count):
+            # Recalled from a lake, where segments may have other borders.
+            self._remove((partition_id, base_offset))
             self.misses += 1
             return None
         if segment.xid != xid:

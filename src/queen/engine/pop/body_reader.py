@@ -45,7 +45,9 @@ class BodyReader:
         for row in claimed:
             if row["xid"] is not None:
                 place = (row["partition_id"], row["base_offset"])
-                if (cached := self._segments.get(*place, row["xid"])) is not None:
+                if (
+                    cached := self._segments.get(*place, row["xid"], row["message_count"])
+                ) is not None:
                     sources[place] = cached
                 else:
                     missing[place] = row["group_id"]

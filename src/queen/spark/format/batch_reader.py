@@ -52,7 +52,8 @@ class QueueReader(DataSourceReader):
                 start = xid_at(connection, queue_id, options.starting_at - MARGIN)
                 whole = whole._replace(start=Position(start))
             if options.ending_at is not None:
-                end = min(end, xid_at(connection, queue_id, options.ending_at + MARGIN))
+                latest = options.ending_at + MARGIN
+                end = min(end, xid_at(connection, queue_id, latest, is_start=False))
                 whole = whole._replace(end=Position(end))
             if lake is not None:
                 whole = whole._replace(start=max(whole.start, lake.end))

@@ -139,7 +139,7 @@ def _is_there(connection: Connection, offset: StreamOffset) -> bool:
     if queue is None or queue["numbering"] != offset.numbering:
         return False
     if not offset.stored_at:
-        return offset.xid == 0
+        return offset.xid <= 1  # Before the first message.
     at = (offset.queue, *offset.position, offset.stored_at)
     (row,) = call(connection, "witness", *at)
     is_same = queue["server"] is None or queue["server"] == offset.server

@@ -265,8 +265,12 @@ def _first_offset(
         last = last_before(connection, queue["id"], min(xid, row["horizon"]))
     elif options.is_from_latest:
         last = last_before(connection, queue["id"], row["horizon"])
+        last = last if last is not None and last.position.xid else None
+    # Recalled messages have the number 0. A stream from the end does not read them.
+    first = 1 if options.is_from_latest else 0
     start = Start(
         until=row["until"],
+        xid=first,
         offset_of_all=of_all,
         horizon=0 if of_all is None else row["horizon"],
         offsets=offsets,
@@ -274,7 +278,7 @@ def _first_offset(
     )
     offset = StreamOffset(
         queue=queue["id"],
-        xid=0,
+        xid=first,
         since=row["horizon"],
         numbering=queue["numbering"],
         server=queue["server"] or "",

@@ -17,3 +17,9 @@ create unlogged table queen.recalled (
 create index recalled_old on queen.recalled (read_at);
 alter table queen.recalled alter column body set storage external;
 alter table queen.recalled alter column extras set storage external;
+
+-- A recall leaves out the erased messages of each partition.
+create index redactions_of_partition on queen.redactions (partition_id, "offset");
+
+-- It has one more parameter now, with a default, so that older pipelines can call it too.
+drop function if exists queen.xid_at (bigint, timestamptz);

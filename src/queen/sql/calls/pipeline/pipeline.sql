@@ -75,8 +75,8 @@ from (
 ) n;
 
 -- name: xid_at
--- The first transaction of a queue that may have stored messages at that time or later.
-select queen.xid_at($1, $2) as xid;
+-- The first transaction of a queue that may have stored messages at that time or later, as start or end of a range.
+select queen.xid_at($1, $2, $3) as xid;
 
 -- name: missed
 -- Whether transactions from $5 on removed messages that a reader at position $2, $3, $4 has not read.

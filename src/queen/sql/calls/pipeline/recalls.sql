@@ -24,11 +24,7 @@ copy queen.recalled from stdin (format binary);
 
 -- name: recall
 -- Move segments that were read from a lake to the log of these partitions.
-select messages, is_changed from queen.recall($1, $2, $3);
-
--- name: recalled_partitions
--- Partitions with segments that were read from a lake and not moved yet.
-select distinct partition_id from queen.recalled where recall_id = $1 order by partition_id;
+select messages, is_changed from queen.recall($1, $2, $3, $4, $5);
 
 -- name: forget_recall
 -- Delete the segments of a recall that were read and not moved.

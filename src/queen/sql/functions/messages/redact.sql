@@ -2,7 +2,7 @@
 --
 -- Its segment is split into up to three: the messages before it, the message itself without a payload and expired, and the
 -- messages after it. The caller has split the bytes. Returns false if the segment has changed since. p_base_offset null:
--- the segment was removed, and only copies are erased. p_extra: what is kept about the message, in the form of extras.
+-- the segment was removed, and only copies are erased, unless a recall has brought it back meanwhile. p_extra: what is kept about the message, in the form of extras.
 -- Locks: partitions, consumers, deliveries, dead letters, then the advisory lock of redactions.
 create or replace function queen.redact (
   p_partition_id  bigint,
@@ -38,6 +38,9 @@ begin
     order by c.group_id
     for no key update
   ) l;
+  if p_base_offset is null and queen.is_alive(p_partition_id, p_offset, '-infinity') then
+    return false;
+  end if;
   if p_base_offset is not null then
     select s.* into v_segment
     from queen.segments s

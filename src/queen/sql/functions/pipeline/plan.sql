@@ -140,7 +140,7 @@ $$;
 --
 -- Numbers and times of transactions agree except for the duration of a transaction. The caller asks for one hour earlier
 -- and checks the times of the messages that it reads.
-create or replace function queen.xid_at (p_queue_id bigint, p_at timestamptz)
+create or replace function queen.xid_at (p_queue_id bigint, p_at timestamptz, p_is_start boolean default true)
   returns bigint
   language plpgsql
   stable
@@ -153,8 +153,8 @@ declare
   v_xid  bigint;
   v_at   timestamptz;
 begin
-  -- Recalled messages of all times have the number 0.
-  if exists (
+  -- Recalled messages of all times have the number 0. A range that ends at p_at contains it too.
+  if p_is_start and exists (
     select 1 from queen.segments s
     where s.queue_id = p_queue_id and s.xid = '0' and s.body is not null and s.created_at >= p_at
   ) then
@@ -176,6 +176,6 @@ begin
       v_low := v_xid + 1;
     end if;
   end loop;
-  return v_low;
+  return case when p_is_start then v_low else greatest(v_low, 1) end;
 end
 $$;

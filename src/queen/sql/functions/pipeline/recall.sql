@@ -1,16 +1,19 @@
 -- Move segments that a recall has read from a lake to the start of these partitions.
 --
+-- p_starts: where the log of each started when the lake was read. p_counts: how many messages were read.
 -- Messages that the lake does not have become expired ones without payloads, so that the log has no gap. Groups before the
 -- recalled messages move behind them first, so only a seek delivers them. Recalled segments have the transaction number 0:
 -- streams that are running don't read them again. Retention visits these partitions again.
--- Returns how many messages were moved. Stops with is_changed at a partition in which messages were erased, or some of them
--- returned to the log, since the recall read them.
+-- Returns how many messages were moved. Stops with is_changed at a partition in which messages were erased, removed, or in part
+-- returned to the log since then, or if a crash has emptied the table of segments.
 -- It runs with the rights of its owner, because pipelines must not move groups or delete segments.
 -- Locks: partitions by id, consumers, laggards.
 create or replace function queen.recall (
   p_recall_id     uuid,
   p_queue_id      bigint,
   p_partition_ids bigint[],
+  p_starts        bigint[],
+  p_counts        bigint[],
   out messages    bigint,
   out is_changed  boolean
 )
@@ -21,7 +24,7 @@ create or replace function queen.recall (
   set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
-  v_id    bigint;
+  v_part  record;
   v_moved bigint;
 begin
   -- The process reports the messages as recalled when this is committed.
@@ -30,35 +33,58 @@ begin
   end if;
   messages := 0;
   is_changed := false;
-  for v_id in
+  -- All at once, before anything else is locked.
+  perform 1
+  from (
     select p.id
     from queen.partitions p
     where p.id = any (p_partition_ids) and p.queue_id = p_queue_id
     order by p.id
     for no key update
+  ) l;
+  for v_part in
+    select p.id, u.start_offset, u.messages
+    from unnest(p_partition_ids, p_starts, p_counts) u (id, start_offset, messages)
+    join queen.partitions p on p.id = u.id and p.queue_id = p_queue_id
+    order by p.id
   loop
-    v_moved := queen.recall_partition(p_recall_id, p_queue_id, v_id);
+    v_moved := queen.recall_partition(p_recall_id, p_queue_id, v_part.id, v_part.start_offset, v_part.messages);
     is_changed := v_moved is null;
     exit when is_changed;
     messages := messages + v_moved;
   end loop;
+  insert into queen.laggards (queue_id, kind, partition_id, look_at)
+  select p_queue_id, k.kind, p.id, queen.now()
+  from queen.partitions p
+  cross join unnest(array['age', 'completed']) k (kind)
+  where p.id = any (p_partition_ids) and p.queue_id = p_queue_id
+  order by p.id, k.kind
+  on conflict on constraint laggards_pkey do update set look_at = excluded.look_at, looks = 0;
 end
 $$;
 
 -- The same for one partition. Returns how many messages were moved, or null if it has changed. The caller has locked the
 -- partition.
-create or replace function queen.recall_partition (p_recall_id uuid, p_queue_id bigint, p_partition_id bigint)
+create or replace function queen.recall_partition (
+  p_recall_id uuid, p_queue_id bigint, p_partition_id bigint, p_start bigint, p_count bigint
+)
   returns bigint
   language plpgsql
   volatile
 as $$
 declare
   c_most     constant integer := 10000;
-  v_now      timestamptz := queen.now();
   v_start    bigint;
   v_messages bigint;
 begin
   v_start := queen.log_start(p_partition_id);
+  if v_start > p_start or p_count <> (
+    select coalesce(sum(r.message_count), 0)
+    from queen.recalled r
+    where r.recall_id = p_recall_id and r.partition_id = p_partition_id
+  ) then
+    return null;
+  end if;
   -- Another recall has moved these.
   delete from queen.recalled r
   where r.recall_id = p_recall_id and r.partition_id = p_partition_id and r.base_offset >= coalesce(v_start, 0);
@@ -119,10 +145,6 @@ begin
     from generate_series(g.first_offset, g.end_offset - 1, c_most) f (first_offset)
   ) f;
   delete from queen.recalled r where r.recall_id = p_recall_id and r.partition_id = p_partition_id;
-  insert into queen.laggards (queue_id, kind, partition_id, look_at)
-  select p_queue_id, k.kind, p_partition_id, v_now
-  from unnest(array['age', 'completed']) k (kind)
-  on conflict on constraint laggards_pkey do update set look_at = excluded.look_at, looks = 0;
   return v_messages;
 end
 $$;
@@ -167,6 +189,7 @@ declare
   v_queue_id bigint := (queen.queue_named(p_queue)).id;
   v_until    timestamptz := queen.now() + make_interval(secs => p_seconds);
 begin
+  perform 1 from queen.duties d where d.name = 'retention' for no key update;
   select greatest(v_until, h.expires_at) into v_until
   from (select) n
   left join queen.holds h on h.queue_id = v_queue_id and h.name = p_name;

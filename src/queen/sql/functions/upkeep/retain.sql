@@ -109,9 +109,7 @@ begin
   -- Times never fall as offsets rise: old messages are at the start.
   select
     coalesce(min(s.base_offset) filter (where s.xid >= p_hold), max(s.next_offset)) as end_offset,
-    count(*) as segments,
-    -- The sweep has passed recalled segments, so they are visited again until they can be removed.
-    bool_or(s.xid = '0' and s.xid >= p_hold) as is_recalled
+    count(*) as segments
   into v_old
   from (
     select s.base_offset, s.base_offset + s.message_count as next_offset, s.created_at, s.xid
@@ -125,9 +123,20 @@ begin
     when 'age' then queen.passable(p_partition_id, v_old.end_offset)
     else queen.settled_to(p_partition_id, p_queue.id, v_old.end_offset)
   end;
-  is_lagging := coalesce(v_end, -1) < v_old.end_offset or v_old.segments >= p_most or coalesce(v_old.is_recalled, false);
+  is_lagging := coalesce(v_end, -1) < v_old.end_offset or v_old.segments >= p_most;
   select c.* into messages, segments
   from queen.cut(p_partition_id, p_queue.id, v_end, p_most, p_kind) c;
+  -- The sweep has passed recalled segments, so they are visited again until they are removed.
+  is_lagging := coalesce(is_lagging, false) or coalesce(
+    (
+      select s.xid = '0' and s.body is not null
+      from queen.segments s
+      where s.partition_id = p_partition_id
+      order by s.base_offset
+      limit 1
+    ),
+    false
+  );
 end
 $$;
 
