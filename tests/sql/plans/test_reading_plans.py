@@ -40,7 +40,7 @@ def calls(segments: int) -> Calls:
         "missed": lambda _: ("missed", 1, here, 0, 0, here, None),
         "missed of some": lambda _: ("missed", 1, here, 0, 0, here, [1000001]),
         "witness": lambda _: ("witness", 1, here, 1000001, 1, 0),
-        "xid_at": lambda _: ("xid_at", 1, datetime(2020, 1, 1, tzinfo=UTC)),
+        "xid_at": lambda _: ("xid_at", 1, datetime(2020, 1, 1, tzinfo=UTC), True),
         "unarchived_since": lambda _: ("unarchived_since", "orders"),
     }
 
