@@ -121,7 +121,7 @@ check-prose: $(BIN)/vale
 	PYTHONPATH=src $(BIN)/python -m tools.check_prose README.md CONTRIBUTING.md CHANGELOG.md docs
 
 test: docs
-	$(PYTEST) $(BOUNDED) -n $(WORKERS) --dist worksteal --ignore=tests/spark --ignore=tests/browser
+	$(PYTEST) $(BOUNDED) -n $(WORKERS) --dist worksteal --durations=25 --ignore=tests/spark --ignore=tests/browser
 
 # Chromium on the built dashboard and site; looks of all pages are left in screenshots/.
 test-browser: dashboard docs
