@@ -24,21 +24,23 @@ class _Shy(Notifications):
 class Listener:
     """A `Notifications` instance and the notifications it received."""
 
-    def __init__(self, dsn: str, *, is_shy: bool = False) -> None:
+    def __init__(self, dsn: str, *, is_shy: bool = False, check_seconds: float = 0.3) -> None:
         self.news: list[News | None] = []
         self.may_show = asyncio.Event()
         self.notifications = (
             _Shy(self, dsn)
             if is_shy
             else Notifications(
-                dsn, debounce_seconds=0.001, heard=self.news.append, check_seconds=0.3
+                dsn, debounce_seconds=0.001, heard=self.news.append, check_seconds=check_seconds
             )
         )
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def open(cls, dsn: str, *, is_shy: bool = False) -> "AsyncGenerator[Listener]":
-        listener = cls(dsn, is_shy=is_shy)
+    async def open(
+        cls, dsn: str, *, is_shy: bool = False, check_seconds: float = 0.3
+    ) -> "AsyncGenerator[Listener]":
+        listener = cls(dsn, is_shy=is_shy, check_seconds=check_seconds)
         listener.notifications.start()
         try:
             await listener.connects(1)

@@ -92,6 +92,16 @@ async def test_a_notification_between_the_start_and_the_first_sign_of_a_process_
         await other.hears_everything()
 
 
+async def test_a_process_shows_immediately_that_it_listens(dsn: str) -> None:
+    """Not with the check of an idle connection, which comes later."""
+    async with alone(dsn) as one, Listener.open(dsn, check_seconds=600):
+
+        async def is_seen() -> bool:
+            return one.notifications.has_listeners
+
+        await until(is_seen)
+
+
 async def test_a_process_without_withheld_notifications_tells_a_new_one_nothing(dsn: str) -> None:
     async with alone(dsn) as one, Listener.open(dsn) as other:
 
@@ -168,7 +178,8 @@ async def test_pushes_during_the_start_of_another_engine_wake_its_waiters(dsn: s
         for number in range(10):
             forget_others(first)
             async with await Engine.open(dsn, settings=PATIENT) as second:
-                waiting = asyncio.create_task(pop_later(second, "orders", auto_ack=True))
+                # Sooner than the first check of an idle connection.
+                waiting = asyncio.create_task(pop_later(second, "orders", seconds=3, auto_ack=True))
                 for _ in range(40 * number):
                     await asyncio.sleep(0)
                 await push(first, "orders", number)
