@@ -238,6 +238,23 @@ async def test_the_types_of_arguments_are_read_once_per_process(
     assert asked == []
 
 
+async def test_a_connection_whose_planning_takes_too_long_is_used_without_delay(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its planning is cancelled, and calls must not wait for that."""
+    monkeypatch.setattr("queen.store.connection.connector._WARM_SECONDS", 0.2)
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(
+        "create or replace function queen.warm () returns void language sql as"
+        " $$ select pg_sleep(60) $$"
+    )
+    await connection.close()
+    async with asyncio.timeout(8):
+        database = await Database.open(dsn, Connecting(is_warmed=True))
+        assert await database.fetch("now")
+        await database.close()
+
+
 async def test_a_call_without_a_response_is_ended_by_the_common_timer(dsn: str) -> None:
     how = Connecting(connections=1, statement_seconds=1, silence_seconds=0.2)
     database = await Database.open(dsn, how)

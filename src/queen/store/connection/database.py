@@ -110,7 +110,9 @@ class Database:
             raise errors.DatabaseUnavailable(f"cannot connect to PostgreSQL: {error}") from error
         if how.is_warmed and not how.is_pooled:
             await database._connector.warm(connection)
-        database._pool.give(connection)
+            await database._pool.recover(connection)  # Planning may have been cancelled.
+        else:
+            database._pool.give(connection)
         return database
 
     async def close(self) -> None:
@@ -204,7 +206,7 @@ class Database:
             raise errors.OutcomeUnknown(f"{call}: no response within {deadline:g} s") from error
         except BaseException:
             self._deadlines.end(connection)
-            self._pool.recover(connection)
+            self._pool.recover_soon(connection)
             raise
         finally:
             self._measure(call, time.perf_counter() - started_at)

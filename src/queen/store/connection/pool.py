@@ -123,14 +123,33 @@ class Pool:
             if self._idle_timer is None and len(self._open) > 1:
                 self._idle_timer = loop.call_later(self._idle_seconds, self._close_idle, loop)
 
-    def recover(self, connection: Connection) -> None:
+    def recover_soon(self, connection: Connection) -> None:
         """Return a connection whose call was cancelled or failed in an unknown state."""
         if connection.is_closed():
             self.give(connection)
             return
-        task = asyncio.get_running_loop().create_task(self._recover(connection))
+        task = asyncio.get_running_loop().create_task(self.recover(connection))
         self._recoveries.add(task)
         task.add_done_callback(self._recoveries.discard)
+
+    async def recover(self, connection: Connection) -> None:
+        """Wait until PostgreSQL has stopped a cancelled call, and return the connection."""
+        is_usable = False
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                # asyncpg sends this after PostgreSQL has confirmed the cancellation.
+                await connection.execute("select")
+                if connection.is_in_transaction():
+                    await connection.execute("rollback")
+            connection.take_warning()  # The caller that it concerned is gone.
+            is_usable = True
+        except NO_CONNECTION:
+            pass
+        finally:
+            if is_usable:
+                self.give(connection)
+            else:
+                self._drop(connection)
 
     def expire(self) -> None:
         """Close the free connections now, and the others when they are returned."""
@@ -192,19 +211,21 @@ class Pool:
             self._growth = asyncio.get_running_loop().create_task(self._add())
 
     async def _add(self) -> None:
-        connection: Connection | None = None
+        is_added = False
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 connection = await self._open_one()
-            if self._warm is not None:
-                await self._warm(connection)
+            try:
+                if self._warm is not None:
+                    await self._warm(connection)
+            finally:
+                await self.recover(connection)  # Planning may have been cancelled.
+            is_added = True
         except (*NO_CONNECTION, PoolClosed, errors.ServiceError):
             pass  # The next caller that needs one tries again.
         finally:
             self._growth = None
-            if connection is not None:
-                self.give(connection)
-        if connection is not None and self._waiters:
+        if is_added and self._waiters:
             self._grow()
 
     async def _next(self) -> Connection | None:
@@ -246,25 +267,6 @@ class Pool:
         self._wake_one()
         if self._emptied is not None and not self._open:
             self._emptied.set()
-
-    async def _recover(self, connection: Connection) -> None:
-        """Wait until PostgreSQL has stopped a cancelled call, and end its transaction."""
-        is_usable = False
-        try:
-            async with asyncio.timeout(self._timeout_seconds):
-                # asyncpg sends this after PostgreSQL has confirmed the cancellation.
-                await connection.execute("")
-                if connection.is_in_transaction():
-                    await connection.execute("rollback")
-            connection.take_warning()  # The caller that it concerned is gone.
-            is_usable = True
-        except NO_CONNECTION:
-            pass
-        finally:
-            if is_usable:
-                self.give(connection)
-            else:
-                self._drop(connection)
 
     def _close_idle(self, loop: asyncio.AbstractEventLoop) -> None:
         """Close connections that were free for the idle time, except the last one."""
