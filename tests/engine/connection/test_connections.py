@@ -126,7 +126,7 @@ async def test_waiting_for_a_connection_is_bounded(dsn: str) -> None:
         held = await pop_one(engine, "orders")
         async with locked(dsn, "queen.deliveries"):
             stuck = asyncio.create_task(extend(engine, lease(held)))
-            while engine.store.database._pool.get_idle_size():  # noqa: ASYNC110 # pyright: ignore[reportPrivateUsage]
+            while engine.store.database._pool.free:  # noqa: ASYNC110 # pyright: ignore[reportPrivateUsage]
                 await asyncio.sleep(0.01)
             begun = time.monotonic()
             with pytest.raises(DatabaseUnavailable):
