@@ -94,6 +94,39 @@ def pop(
     )
 
 
+def plain_pop(group_id: int, *, requests: int = 1) -> Pop:
+    """New messages for several requests, as most pops."""
+    return Pop(
+        group_ids=[group_id],
+        ready_since=[None],
+        due_since=[None],
+        partition=None,
+        batches=[1] * requests,
+        partitions=[1] * requests,
+        leases=[None] * requests,
+        is_auto=False,
+        due="never",
+        turn=0,
+    )
+
+
+def pop_new(group_id: int) -> Call:
+    return record(_MESSAGES.pop(plain_pop(group_id)))
+
+
+def combine(
+    *,
+    pushed: Sequence[int] = (),
+    acked: Sequence[Lease] = (),
+    nacked: Sequence[Lease] = (),
+    popped: Sequence[int] = (),
+) -> Call:
+    """A push to partitions, acks or nacks of leases, and pops of groups."""
+    pops = [plain_pop(group_id) for group_id in popped]
+    nacks = _nacks(nacked, 0, "failed")
+    return record(_MESSAGES.combine(_push(pushed), _acks(acked, None), pops, nacks))
+
+
 def segments(partition_id: int, base_offset: int) -> Call:
     return record(_MESSAGES.segments([partition_id], [base_offset]))
 

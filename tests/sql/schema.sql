@@ -54,6 +54,51 @@ CREATE TYPE queen.claim AS (
 
 
 --
+-- Name: combined; Type: TYPE; Schema: queen; Owner: -
+--
+
+CREATE TYPE queen.combined AS (
+	kind text,
+	ordinal integer,
+	"offset" bigint,
+	created_at timestamp with time zone,
+	xid bigint,
+	code text,
+	group_id bigint,
+	settled bigint,
+	refused int8multirange,
+	is_over boolean,
+	has_more boolean,
+	due_at timestamp with time zone,
+	due_seconds double precision,
+	is_dead boolean,
+	request integer,
+	delivery_id bigint,
+	token uuid,
+	partition_id bigint,
+	partition text,
+	level smallint,
+	attempts integer,
+	until timestamp with time zone,
+	first_offset bigint,
+	end_offset bigint,
+	base_offset bigint,
+	message_count integer,
+	payload bytea,
+	extras bytea,
+	wait_seconds double precision,
+	ready_since timestamp with time zone,
+	due_since timestamp with time zone,
+	expired bigint,
+	lapsed bigint,
+	buried bigint,
+	dropped bigint,
+	evicted bigint,
+	unkept bigint
+);
+
+
+--
 -- Name: popped; Type: TYPE; Schema: queen; Owner: -
 --
 
@@ -510,6 +555,22 @@ CREATE FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level
 
 CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) RETURNS queen.claim
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: combine(bigint[], integer[], bytea[], bytea[], bytea[], double precision[], double precision, bigint[], uuid[], int8multirange[], bigint[], bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], text[], bytea[], double precision[], integer[], bigint[], timestamp with time zone[], timestamp with time zone[], text, integer[], integer[], double precision[], boolean, text, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.combine(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_max_delay double precision, p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_ack_partition_ids bigint[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[], p_request_ends integer[], p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer) RETURNS SETOF queen.combined
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET synchronous_commit TO 'on'
+    SET lock_timeout TO '50ms'
     AS $$ … $$;
 
 
@@ -4933,6 +4994,13 @@ REVOKE ALL ON FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, 
 --
 
 REVOKE ALL ON FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION combine(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_max_delay double precision, p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_ack_partition_ids bigint[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[], p_request_ends integer[], p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.combine(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_max_delay double precision, p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_ack_partition_ids bigint[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[], p_request_ends integer[], p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer) FROM PUBLIC;
 
 
 --

@@ -34,11 +34,19 @@ def push(*partitions: str, has_key: bool = False) -> Verb:
     return verb
 
 
-def pop(*, batch: int = 4, is_auto: bool = False, is_due_first: bool = True) -> Verb:
-    """Pop for the group. Auto-ack settles immediately."""
+def pop(
+    *,
+    batch: int = 4,
+    is_auto: bool = False,
+    is_due_first: bool = True,
+    is_plain: bool = False,
+) -> Verb:
+    """Pop for the group. Auto-ack settles immediately. `is_plain`: only new messages."""
 
     async def verb(scene: Scene, store: Store) -> None:
-        for lease in await take(scene, store, batch=batch, is_auto=is_auto, due_first=is_due_first):
+        for lease in await take(
+            scene, store, batch=batch, is_auto=is_auto, due_first=is_due_first, is_plain=is_plain
+        ):
             if is_auto:
                 scene.settled.update((lease.partition, offset) for offset in lease.offsets)
 

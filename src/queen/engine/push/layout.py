@@ -45,7 +45,7 @@ class SegmentLayout:
     ) -> None:
         self.units = list(units)
         self.push = rows.Push(max_delay_seconds=settings.max_delay_seconds)
-        self.queue_ids: set[int] = set()
+        self.queue_ids = self.push.queue_ids
         self._settings = settings
         self._data_keys = data_keys
         """Keys of encrypted queues, by queue id."""

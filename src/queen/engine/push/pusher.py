@@ -38,6 +38,7 @@ class Pusher:
         self._settings = settings = core.settings
         self._catalogue = core.catalogue
         self._sealer = core.sealer
+        self._combiner = core.combiner
         self._writer = Writer(core)
         self._backlogs = QueueSizes(core.store, settings)
         self.flushed = Histogram()
@@ -272,7 +273,7 @@ class Pusher:
         self.flushed.observe(messages)
 
     async def _send(self, push: Push) -> list[Record]:
-        return [] if push.is_empty else await self._store.messages.push(push)
+        return [] if push.is_empty else await self._combiner.push(push)
 
     async def store_with(
         self,

@@ -48,6 +48,18 @@ from queen.ack($1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9) ord
 select group_id, due_at, due_seconds, is_dead, is_over, code
 from queen.nack($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) order by ordinal;
 
+-- name: combine batched
+-- A push, acks or nacks, and pops in one transaction; the rows of each.
+select
+  kind, ordinal, "offset", created_at, xid, code, group_id, settled, refused, is_over, has_more, due_at, due_seconds,
+  is_dead, request, delivery_id, token, partition_id, partition, level, attempts, until, first_offset, end_offset,
+  base_offset, message_count, payload, extras, wait_seconds, ready_since, due_since, expired, lapsed, buried, dropped,
+  evicted, unkept
+from queen.combine(
+  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text[]::int8multirange[], $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+  $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32
+);
+
 -- name: extend hot
 -- Extend leases; one row per request, in request order.
 select until, code from queen.extend($1, $2, $3) order by ordinal;
