@@ -65,7 +65,7 @@ def _is_required(type_: type[Any]) -> bool:
 
 
 async def read_body(
-    header: Header, receive: Receive, exchange: Exchange | None, share: Share, most: int
+    header: Header, receive: Receive | None, exchange: Exchange | None, share: Share, most: int
 ) -> bytes:
     """Read a JSON body of at most this many bytes, and decompress it."""
     length = header(b"content-length")
@@ -91,8 +91,9 @@ async def read_body(
     return whole.end()
 
 
-async def _receive_part(receive: Receive) -> tuple[bytes, bool]:
+async def _receive_part(receive: Receive | None) -> tuple[bytes, bool]:
     """Receive a part of the body, and whether more follow; raises ClientGone."""
+    assert receive is not None  # Only an exchange may have its body already.
     message = await receive()
     if message["type"] == "http.disconnect":
         raise ClientGone

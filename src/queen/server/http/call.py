@@ -4,10 +4,11 @@ import itertools
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 import msgspec
-from starlette.types import Receive, Scope
+from starlette.types import Receive
 
 from queen import errors
 from queen.engine.encryption.sealer import Sealer
@@ -16,7 +17,8 @@ from queen.server.auth.permissions import Caller, Permission
 from queen.server.decoding.decoder import decode
 from queen.server.http.answer import Answer
 from queen.server.http.body import parse_body, parse_query, read_body
-from queen.server.http.scope_keys import EXCHANGE, Exchange
+from queen.server.http.head import Connection, Head
+from queen.server.http.scope_keys import Exchange
 from queen.server.memory_budget import Share
 from queen.server.state import State
 from queen.wire.messages import Acknowledgment, Request
@@ -33,6 +35,8 @@ Operation = Literal["send", "receive", "settle", "transaction"]
 _PROCESS: Final = f"r-{secrets.token_hex(6)}-"
 _NUMBERS: Final = itertools.count(1)
 """Prefix of generated request ids, unique per process."""
+_NO_PARAMETERS: Final[Mapping[str, str]] = MappingProxyType({})
+_NOT_AUDITED: Final[Mapping[str, Any]] = MappingProxyType({})
 _EMPTY_BYTES: Final = 256
 """Enough for an empty object, or for an unknown field that the error can name."""
 _TRACEPARENT: Final = re.compile(
@@ -112,29 +116,38 @@ class Call:
     """A request in progress."""
 
     __slots__ = (
-        "_headers",
         "_receive",
         "audited",
+        "authorization",
         "caller",
+        "connection",
         "exchange",
+        "head",
         "parameters",
         "request_id",
         "route",
-        "scope",
         "share",
         "span",
         "spent",
         "state",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, state: State) -> None:
-        self.scope = scope
+    def __init__(
+        self,
+        head: Head,
+        state: State,
+        connection: Connection,
+        exchange: Exchange | None,
+        receive: Receive | None = None,
+    ) -> None:
+        self.head = head
         self.state = state
-        self.exchange: Exchange | None = scope.pop(EXCHANGE, None)
+        self.connection = connection
+        self.exchange = exchange
         """None: receive and send ASGI messages."""
-        self.parameters: dict[str, str] = {}
+        self.parameters: Mapping[str, str] = _NO_PARAMETERS
         """The names in the path, decoded."""
-        self.audited: Mapping[str, Any] = {}
+        self.audited: Mapping[str, Any] = _NOT_AUDITED
         """For the audit log: ``queue``, ``before``, ``after``, ``revealed``."""
         self.route: Route | None = None
         """None until it is found."""
@@ -145,22 +158,21 @@ class Call:
         self.spent: list[float] | None = None
         """Duration of its statements in seconds, if the response reports it."""
         self._receive = receive
-        self._headers: dict[bytes, bytes] | None = None
         self.caller: Caller
+        self.authorization = self.header(b"authorization")
+        """The header of this name."""
         self.request_id = self.header(b"x-request-id") or ""
         if not (0 < len(self.request_id) <= 128 and self.request_id.isprintable()):
             self.request_id = f"{_PROCESS}{next(_NUMBERS):x}"
 
     def header(self, name: bytes) -> str | None:
         """Return a header by its name in lower case."""
-        if self._headers is None:
-            self._headers = dict(self.scope["headers"])
-        value = self._headers.get(name)
+        value = self.head.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
     @property
     def method(self) -> str:
-        return self.scope["method"]
+        return self.head.method
 
     @property
     def trace_id(self) -> str | None:
@@ -198,7 +210,10 @@ class Call:
 
     def query(self, type_: type[T]) -> T:
         """Decode the query string."""
-        return parse_query(self.scope["query_string"], type_)
+        queries = self.head.queries
+        if type_ not in queries:
+            queries[type_] = parse_query(self.head.query_string, type_)
+        return queries[type_]
 
     async def body(self, type_: type[T]) -> T:
         """Read and decode the body."""
@@ -210,7 +225,7 @@ class Call:
 
     async def refuse_unknown(self, route: Route) -> None:
         """Raise BadRequest for parameters, or a body, if the route has none."""
-        if route.query is None and self.scope["query_string"]:
+        if route.query is None and self.head.query_string:
             self.query(_Nothing)
         if route.body is None and (
             self.header(b"transfer-encoding") is not None
