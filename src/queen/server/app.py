@@ -69,6 +69,7 @@ class App:
             return
         exchange: Exchange | None = scope.pop(EXCHANGE, None)
         call = Call(Head(scope), self.runtime.state, Connection.of(scope), exchange, receive)
+        call.authorization = call.header(b"authorization")
         if scope["type"] == "http":
             await self.respond(call, send)
         else:
@@ -79,10 +80,10 @@ class App:
     ) -> Coroutine[Any, Any, None]:
         """Respond to a whole request with a known head. The caller runs the coroutine."""
         assert self.runtime is not None
-        known = found.known
+        known, _, authorization = found
         call = Call(known.head, self.runtime.state, connection, cycle)
         call.route, call.parameters = known.route, known.parameters
-        call.authorization = found.authorization
+        call.authorization, call.is_known = authorization, True
         return self.respond(call)
 
     async def respond(self, call: Call, send: Send | None = None) -> None:
@@ -146,7 +147,7 @@ class App:
         observer, cache = self.runtime.observer, self.runtime.cache
         try:
             with observer.span(call):
-                if not route.is_probe:
+                if not (call.is_known or route.is_probe):
                     await call.refuse_unknown(route)
                 if route.method == "GET" and route.permission in _TIMED:
                     call.spent = []
@@ -214,7 +215,11 @@ async def _authorize(call: Call, route: Route) -> None:
         return
     if call.state.is_draining:
         raise errors.Draining("this process is shutting down")
-    call.caller = caller = await authenticator.caller(call.authorization)
+    if authenticator.is_open:
+        caller = ANYBODY
+    else:
+        caller = await authenticator.caller(call.authorization)
+    call.caller = caller
     if caller.requests_per_second is not None:
         await authenticator.spend(caller)
     if route.permission is not None:

@@ -47,15 +47,21 @@ async def parse_body(raw: bytes, type_: type[T], large: Bodies, share: Share) ->
     """Decode a body. It may be empty if all fields of the struct are optional."""
     if not raw and not _is_required(type_):
         raw = b"{}"
-    if len(raw) > DIRECT_BYTES:
-        found: T = await large.decode(raw, type_, share.take)
-    else:
-        try:
-            if not raw.isascii():
-                raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise errors.BadRequest(f"the body is not JSON in UTF-8: {error}") from error
-        found = decode(raw, type_)
+    if len(raw) <= DIRECT_BYTES:
+        return parse_small(raw, type_)
+    found: T = await large.decode(raw, type_, share.take)
+    timestamps.check(found)
+    return found
+
+
+def parse_small(raw: bytes, type_: type[T]) -> T:
+    """Decode a body that needs no limits and is not empty."""
+    try:
+        if not raw.isascii():
+            raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise errors.BadRequest(f"the body is not JSON in UTF-8: {error}") from error
+    found: T = decode(raw, type_)
     timestamps.check(found)
     return found
 

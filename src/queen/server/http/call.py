@@ -14,9 +14,10 @@ from queen import errors
 from queen.engine.encryption.sealer import Sealer
 from queen.server.auth import queue_scopes
 from queen.server.auth.permissions import Caller, Permission
+from queen.server.decoding.bodies import DIRECT_BYTES
 from queen.server.decoding.decoder import decode
 from queen.server.http.answer import Answer
-from queen.server.http.body import parse_body, parse_query, read_body
+from queen.server.http.body import parse_body, parse_query, parse_small, read_body
 from queen.server.http.head import Connection, Head
 from queen.server.http.scope_keys import Exchange
 from queen.server.memory_budget import Share
@@ -123,6 +124,7 @@ class Call:
         "connection",
         "exchange",
         "head",
+        "is_known",
         "parameters",
         "request_id",
         "route",
@@ -159,11 +161,14 @@ class Call:
         """Duration of its statements in seconds, if the response reports it."""
         self._receive = receive
         self.caller: Caller
-        self.authorization = self.header(b"authorization")
-        """The header of this name."""
-        self.request_id = self.header(b"x-request-id") or ""
-        if not (0 < len(self.request_id) <= 128 and self.request_id.isprintable()):
-            self.request_id = f"{_PROCESS}{next(_NUMBERS):x}"
+        self.authorization: str | None = None
+        """The header of this name, which is not stored with the head."""
+        self.is_known = False
+        """Whether all that depends only on the head was checked for an earlier request: the route,
+        the origin, the query string, the media type of the body."""
+        given = head.headers.get(b"x-request-id", b"").decode("latin-1")
+        is_usable = 0 < len(given) <= 128 and given.isprintable()
+        self.request_id = given if is_usable else f"{_PROCESS}{next(_NUMBERS):x}"
 
     def header(self, name: bytes) -> str | None:
         """Return a header by its name in lower case."""
@@ -217,7 +222,13 @@ class Call:
 
     async def body(self, type_: type[T]) -> T:
         """Read and decode the body."""
-        raw = await self._read_body(self.state.settings.max_body_bytes)
+        if self.is_known and self.exchange is not None:
+            raw = self.exchange.take_body() or b""
+            self.share.take(len(raw))
+        else:
+            raw = await self._read_body(self.state.settings.max_body_bytes)
+        if 0 < len(raw) <= DIRECT_BYTES:
+            return parse_small(raw, type_)
         return await parse_body(raw, type_, self.state.bodies, self.share)
 
     def _read_body(self, most: int) -> Awaitable[bytes]:

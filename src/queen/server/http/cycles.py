@@ -35,10 +35,12 @@ class _Responding:
             await self.flow.drain()
         if self.disconnected:
             return False
-        head = [STATUS_LINE[status]]
-        head += [b"%b: %b\r\n" % pair for pair in self.default_headers]
-        head.append(headers)
-        head.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
+        head = [
+            STATUS_LINE[status],
+            *[b"%b: %b\r\n" % pair for pair in self.default_headers],
+            headers,
+            b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n",
+        ]
         self.response_started = self.response_complete = True
         if len(body) <= _JOINED_BYTES:
             head.append(body)

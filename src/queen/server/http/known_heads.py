@@ -41,12 +41,8 @@ class KnownHead(NamedTuple):
     """Whether the first request with this head had a body, so that its media type was checked."""
 
 
-class Recognised(NamedTuple):
-    """A whole request with a known head."""
-
-    known: KnownHead
-    body: bytes
-    authorization: str | None
+Recognised = tuple[KnownHead, bytes, str | None]
+"""A whole request with a known head: its body, and its Authorization header."""
 
 
 class KnownHeads:
@@ -70,15 +66,12 @@ class KnownHeads:
         end = data.find(_END) + len(_END)
         body_bytes = len(data) - end
         head = _without_length(data, end, body_bytes)
-        known = None if head is None else self._known.get(_hash(head))
-        if head is None or known is None:
+        if head is None or (known := self._known.get(_hash(head))) is None:
             return None
         if body_bytes and (not known.has_body or body_bytes > self._most_body_bytes):
             return None
         place = known.authorization
-        return Recognised(
-            known, data[end:], None if place is None else head[place].decode("latin-1")
-        )
+        return known, data[end:], None if place is None else head[place].decode("latin-1")
 
     def learn(self, raw_head: bytes, call: Call) -> None:
         """Remember the head of a request that was served successfully."""
@@ -118,10 +111,10 @@ def _without_length(data: bytes, end: int, body_bytes: int) -> bytes | None:
 
     None if it is missing or too long, or if the body has another length than it says.
     """
-    if not len(_END) <= end <= _MOST_BYTES:
+    if not 4 <= end <= _MOST_BYTES:
         return None
-    at = data.find(_LENGTH, 0, end) + len(_LENGTH)
-    if at < len(_LENGTH):
+    at = data.find(_LENGTH, 0, end) + 15
+    if at < 15:
         return None if body_bytes else data
     stop = data.find(b"\r\n", at)
     digits = data[at:stop]

@@ -156,7 +156,7 @@ class Protocol(HttpToolsProtocol):
     def _respond_directly(self, found: Recognised) -> None:
         """Serve a request in this callback. While it waits, later requests are queued."""
         self._resting_since = None
-        cycle = DirectCycle(self, found.body, self._disconnect)
+        cycle = DirectCycle(self, found[1], self._disconnect)
         self._answering = cycle
         self.cycle = cast("RequestResponseCycle", cycle)  # It has what uvicorn uses of one.
         cycle.start(self.direct.respond_directly(found, cycle, self._connection))
