@@ -13,8 +13,8 @@ _MOST_BYTES: Final = 4_096
 """Longest head that is remembered."""
 _MOST_DIGITS: Final = 9
 _END: Final = b"\r\n\r\n"
-_LENGTH: Final = b"ontent-length: "
-"""Without its first letter, which some clients send in upper case."""
+_LENGTH: Final = b"ength: "
+"""The end of ``content-length``, whose words may begin with a capital."""
 _FRAMING: Final = (
     b"transfer-encoding",
     b"content-encoding",
@@ -113,8 +113,8 @@ def _without_length(data: bytes, end: int, body_bytes: int) -> bytes | None:
     """
     if not 4 <= end <= _MOST_BYTES:
         return None
-    at = data.find(_LENGTH, 0, end) + 15
-    if at < 15:
+    at = data.find(_LENGTH, 0, end) + 7
+    if at < 7:
         return None if body_bytes else data
     stop = data.find(b"\r\n", at)
     digits = data[at:stop]
@@ -137,7 +137,7 @@ def _is_plain(raw_head: bytes, headers: Mapping[bytes, bytes]) -> bool:
     count = lowered.count(b"\r\ncontent-length")
     if b"content-length" not in headers:
         return at < 0 and count == 0
-    return count == 1 and lowered.startswith(b"\r\ncontent-length: ", at - 3)
+    return count == 1 and lowered.startswith(b"\r\ncontent-length: ", at - 11)
 
 
 def _hash(head: bytes) -> bytes:
