@@ -40,6 +40,11 @@ class InlineTask:
         self._coroutine = coroutine
         self._step()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the coroutine has started and not ended."""
+        return self._coroutine is not None
+
     def ended(self, error: BaseException | None) -> None:
         """Subclasses override this: the coroutine has ended, maybe with an error."""
 

@@ -1,6 +1,7 @@
 """Requests are served without a task only if they are whole, alone, and equal a known one."""
 
 import asyncio
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -156,19 +157,66 @@ async def test_another_connection_profits_after_its_first_request() -> None:
     assert (len(app.general), len(app.direct)) == (1, 1)
 
 
-async def test_a_whole_request_in_two_chunks_takes_the_general_way() -> None:
+async def test_a_head_in_two_chunks_takes_the_general_way() -> None:
     app, peer = await trained()
     data = request(b'{"a":1}')
 
-    for cut in (5, len(data) - 8, len(data) - 7, len(data) - 1):
+    for cut in (5, len(data) - 8):
         await peer.send(data[:cut], data[cut:])
 
     assert app.direct == []
-    assert app.general == [b'{"a":1}'] * 4
+    assert app.general == [b'{"a":1}'] * 2
+
+
+async def test_a_small_body_may_follow_its_head() -> None:
+    app, peer = await trained()
+    data = request(b'{"a":1}')
+
+    for cut in (len(data) - 7, len(data) - 1):
+        await peer.send(data[:cut], data[cut:])
+    await peer.send(data[:-7], *[bytes([each]) for each in data[-7:]])
+
+    assert [body for _, body, _ in app.direct] == [b'{"a":1}'] * 3
+    assert app.general == []
+
+
+async def test_a_large_body_after_its_head_takes_the_general_way() -> None:
+    app, peer = await trained()
+    body = b'"%b"' % (b"x" * 20_000)
+    data = request(body)
+
+    await peer.send(data[: -len(body)], body)
+
+    assert app.direct == []
+    assert app.general == [body]
+
+
+async def test_a_body_that_never_comes_ends_the_connection() -> None:
+    app, peer = await trained(body_timeout_ms=1_000)
+
+    await peer.send(request(b"{}")[:-2])
+    assert not peer.wire.written
+    peer.protocol.sweep(time.monotonic() + 0.9)
+    assert not peer.wire.is_closed
+    peer.protocol.sweep(time.monotonic() + 1.1)
+
+    assert peer.wire.written.startswith(b"HTTP/1.1 408 ")
+    assert peer.wire.is_closed
+    assert (app.direct, app.general) == ([], [])
+
+
+async def test_more_than_the_body_after_a_head_takes_the_general_way() -> None:
+    app, peer = await trained()
+
+    await peer.send(request(b"{}")[:-2], b"{}" + request(b"[]"))
+    await peer.send(request(b"{}"))
+
+    assert app.general == [b"{}", b"[]"]
+    assert [body for _, body, _ in app.direct] == [b"{}"]
 
 
 OTHERS = {
-    "too long a length": request(b"{}", length="3"),
+    "too long a length": request(b"{}", length="3") + b"}" + request(),
     "too short a length": request(b"{}", length="1"),
     "a length with a sign": request(b"{}", length="+2"),
     "a length with spaces": request(b"{}", length=" 2 "),

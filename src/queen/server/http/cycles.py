@@ -103,6 +103,7 @@ class DirectCycle(_Responding, InlineTask):
         "_body",
         "_disconnect",
         "_on_response",
+        "_tasks",
         "default_headers",
         "disconnected",
         "flow",
@@ -131,6 +132,7 @@ class DirectCycle(_Responding, InlineTask):
         self._body = body
         self._disconnect = disconnect
         self._on_response = protocol.on_response_complete
+        self._tasks: set[Any] = protocol.tasks
 
     def take_body(self) -> bytes:
         """Implement `Exchange.take_body`."""
@@ -145,6 +147,7 @@ class DirectCycle(_Responding, InlineTask):
 
     def ended(self, error: BaseException | None) -> None:
         """Close the connection if the coroutine failed, as uvicorn does for a task."""
+        self._tasks.discard(self)
         if error is not None:
             logging.getLogger("uvicorn.error").error(
                 "Exception while responding to a request", exc_info=error

@@ -12,6 +12,8 @@ _MOST_HEADS: Final = 4_096
 _MOST_BYTES: Final = 4_096
 """Longest head that is remembered."""
 _MOST_DIGITS: Final = 9
+_MOST_AWAITED_BYTES: Final = 2**14
+"""Largest body that may follow its head in later chunks."""
 _END: Final = b"\r\n\r\n"
 _LENGTH: Final = b"ength: "
 """The end of ``content-length``, whose words may begin with a capital."""
@@ -64,25 +66,37 @@ class KnownHeads:
     def recognise(self, data: bytes) -> Recognised | None:
         """Return the only request in these bytes; None: it takes the general way."""
         end = data.find(_END) + len(_END)
-        body_bytes = len(data) - end
-        head = _without_length(data, end, body_bytes)
-        if head is None or (known := self._known.get(_hash(head))) is None:
+        parts = _without_length(data, end)
+        if parts is None or parts[1] != len(data) - end:
             return None
-        if body_bytes and (not known.has_body or body_bytes > self._most_body_bytes):
+        known = self._known.get(_hash(parts[0]))
+        if known is None or not self._may_have(known, parts[1]):
             return None
         place = known.authorization
-        return known, data[end:], None if place is None else head[place].decode("latin-1")
+        return known, data[end:], None if place is None else parts[0][place].decode("latin-1")
+
+    def is_start(self, data: bytes) -> bool:
+        """Whether these bytes are a known head, of whose body a small part is still missing."""
+        end = data.find(_END) + len(_END)
+        parts = _without_length(data, end)
+        if parts is None or not len(data) - end < parts[1] <= _MOST_AWAITED_BYTES:
+            return False
+        known = self._known.get(_hash(parts[0]))
+        return known is not None and self._may_have(known, parts[1])
+
+    def _may_have(self, known: KnownHead, body_bytes: int) -> bool:
+        """Whether a request with this head may have a body of this size."""
+        return not body_bytes or (known.has_body and body_bytes <= self._most_body_bytes)
 
     def learn(self, raw_head: bytes, call: Call) -> None:
         """Remember the head of a request that was served successfully."""
         route, headers = call.route, call.head.headers
         if route is None or route.span is None or call.span is not None:
             return
-        length = headers.get(b"content-length", b"0")
-        body_bytes = int(length) if length.isdigit() and len(length) <= _MOST_DIGITS else 0
-        head = _without_length(raw_head, len(raw_head), body_bytes)
-        if head is None or not _is_plain(raw_head, headers):
+        parts = _without_length(raw_head, len(raw_head))
+        if parts is None or not _is_plain(raw_head, headers):
             return
+        head, body_bytes = parts
         place: slice | None = None
         if (secret := headers.get(b"authorization")) is not None:
             at = head.find(secret)
@@ -105,22 +119,18 @@ def whole_head(data: bytes, body_bytes: int) -> bytes | None:
     return data[:end] if len(_END) <= end == len(data) - body_bytes else None
 
 
-def _without_length(data: bytes, end: int, body_bytes: int) -> bytes | None:
-    """
-    Return the head, which ends at ``end``, without the digits of content-length.
-
-    None if it is missing or too long, or if the body has another length than it says.
-    """
+def _without_length(data: bytes, end: int) -> tuple[bytes, int] | None:
+    """Return the head, which ends at ``end``, without the digits of content-length, and these."""
     if not 4 <= end <= _MOST_BYTES:
         return None
     at = data.find(_LENGTH, 0, end) + 7
     if at < 7:
-        return None if body_bytes else data
+        return data[:end], 0
     stop = data.find(b"\r\n", at)
     digits = data[at:stop]
-    if not digits.isdigit() or len(digits) > _MOST_DIGITS or int(digits) != body_bytes:
+    if not digits.isdigit() or len(digits) > _MOST_DIGITS:
         return None
-    return data[:at] + data[stop:end]
+    return data[:at] + data[stop:end], int(digits)
 
 
 def _is_plain(raw_head: bytes, headers: Mapping[bytes, bytes]) -> bool:

@@ -83,6 +83,8 @@ class Protocol(HttpToolsProtocol):
         """Start time of the request that is being read; None between requests."""
         self._is_reading_headers = True
         self._header_bytes = 0
+        self._awaiting = b""
+        """A known head, and the part of its body that has arrived."""
         self._writing_since: float | None = None
         self._resting_since: float | None = None
         self._disconnect = Disconnect()
@@ -133,13 +135,20 @@ class Protocol(HttpToolsProtocol):
         if self._is_refused:
             return
         is_resting = self._resting_since is not None and self._since is None
-        if is_resting and (found := self.direct.known_heads.recognise(data)) is not None:
-            self._respond_directly(found)
-            return
-        if self._since is None:
-            self._since = time.monotonic()
+        if self._awaiting:
+            data, self._awaiting, is_resting = self._awaiting + data, b"", True
+        if is_resting:
+            known_heads = self.direct.known_heads
+            if (found := known_heads.recognise(data)) is not None:
+                self._respond_directly(found)
+                return
+            if known_heads.is_start(data):
+                self._await_body(data)
+                return
             self._is_reading_headers = True
             self._header_bytes = 0
+        if self._since is None:
+            self._since = time.monotonic()
         self._resting_since = None
         was_reading = self._is_reading_headers
         before = self.cycle
@@ -155,11 +164,22 @@ class Protocol(HttpToolsProtocol):
 
     def _respond_directly(self, found: Recognised) -> None:
         """Serve a request in this callback. While it waits, later requests are queued."""
-        self._resting_since = None
+        self._since = self._resting_since = None
         cycle = DirectCycle(self, found[1], self._disconnect)
         self._answering = cycle
         self.cycle = cast("RequestResponseCycle", cycle)  # It has what uvicorn uses of one.
         cycle.start(self.direct.respond_directly(found, cycle, self._connection))
+        if cycle.is_running:
+            # A stopping server waits for it, and cancels it in the end.
+            self.tasks.add(cast("asyncio.Task[None]", cycle))
+
+    def _await_body(self, data: bytes) -> None:
+        """Keep a known head until its body has arrived, as many clients send it separately."""
+        self._awaiting = data
+        self._resting_since = None
+        self._is_reading_headers = False
+        if self._since is None:
+            self._since = time.monotonic()
 
     def _note_head(self, data: bytes) -> None:
         """If these bytes are exactly one request, note its head, so that it can be recognised."""
