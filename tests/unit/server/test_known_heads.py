@@ -5,6 +5,7 @@ import time
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 import uvicorn
 from uvicorn.server import ServerState
@@ -19,8 +20,9 @@ from queen.server.http.scope_keys import EXCHANGE
 from queen.server.memory_budget import Unsent
 from queen.server.routes.messaging.push import push
 from queen.settings import Settings
+from queen.wire.messages import PushRequest
 
-ROUTE = Route(push, "POST", "/api/v1/push", "", None, {}, span="send")
+ROUTE = Route(push, "POST", "/api/v1/push", "", None, {}, span="send", body=PushRequest)
 SECRET = "Bearer qk_0123456789ab_" + "5" * 64
 LINES = (
     "POST /api/v1/push HTTP/1.1",
@@ -68,6 +70,8 @@ class App:
     """Responds to every request with its body, and notes which way it came."""
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - of any setting
+        self.route = ROUTE
+        self.parameters: dict[str, str] = {}
         self.settings = Settings(**settings)
         self.known_heads = KnownHeads(self.settings.max_body_bytes)
         self.direct: list[Recognised] = []
@@ -78,7 +82,9 @@ class App:
         if (body := cycle.take_body()) is None:
             return  # Its connection is closed.
         self.general.append(body)
-        call = SimpleNamespace(route=ROUTE, head=Head(scope), span=None, parameters={})
+        call = SimpleNamespace(
+            route=self.route, head=Head(scope), span=None, parameters=self.parameters
+        )
         if cycle.raw_head is not None:
             self.known_heads.learn(cycle.raw_head, cast("Call", call))
         await cycle.answer(200, b"content-length: 0\r\n", b"")
@@ -272,6 +278,27 @@ async def test_a_head_is_learnt_only_from_a_whole_plain_request(name: str) -> No
     await peer.send(b"GET /livez HTTP/1.1\r\nhost: localhost\r\nx-request-id: 1\r\n\r\n")
 
     await peer.send(*NEVER_LEARNT[name])
+
+    assert len(app.known_heads) == 0
+
+
+async def test_a_route_without_a_body_is_recognised_without_one() -> None:
+    app = App()
+    app.route = msgspec.structs.replace(ROUTE, body=None)
+    peer = Peer(app)
+    for body in (b"{}", b"{}", b"{}", b""):
+        await peer.send(request(body))
+
+    assert len(app.general) == 3
+    assert [body for _, body, _ in app.direct] == [b""]
+
+
+async def test_paths_with_leases_are_not_remembered() -> None:
+    app = App()
+    app.parameters = {"leaseId": "0.1.2.3"}
+    peer = Peer(app)
+    for _ in range(3):
+        await peer.send(request())
 
     assert len(app.known_heads) == 0
 

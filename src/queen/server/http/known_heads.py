@@ -40,7 +40,8 @@ class KnownHead(NamedTuple):
     authorization: slice | None
     """Where the head has its credentials. They are not stored, and are verified every time."""
     has_body: bool
-    """Whether the first request with this head had a body, so that its media type was checked."""
+    """Whether the first request with this head had a body, so that its media type was checked.
+    False for routes that accept no body."""
 
 
 Recognised = tuple[KnownHead, bytes, str | None]
@@ -93,6 +94,8 @@ class KnownHeads:
         route, headers = call.route, call.head.headers
         if route is None or route.span is None or call.span is not None:
             return
+        if "leaseId" in call.parameters:
+            return  # It is used a few times only.
         parts = _without_length(raw_head, len(raw_head))
         if parts is None or not _is_plain(raw_head, headers):
             return
@@ -108,9 +111,8 @@ class KnownHeads:
             for name, value in headers.items()
             if name not in (b"authorization", b"content-length")
         }
-        self._known[_hash(head)] = KnownHead(
-            call.head, route, call.parameters, place, has_body=body_bytes > 0
-        )
+        has_body = body_bytes > 0 and route.body is not None
+        self._known[_hash(head)] = KnownHead(call.head, route, call.parameters, place, has_body)
 
 
 def whole_head(data: bytes, body_bytes: int) -> bytes | None:
