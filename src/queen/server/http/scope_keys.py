@@ -8,7 +8,7 @@ DISCONNECT: Final = "queen.disconnect"
 ABORT: Final = "queen.abort"
 """In the scope of a WebSocket: a function that ends the connection without a close frame."""
 EXCHANGE: Final = "queen.exchange"
-"""The `Exchange`. `Call` removes it: it refers to the scope, and would keep it in memory."""
+"""The `Exchange`. `App` removes it: it refers to the scope, and would keep it in memory."""
 
 
 class ClientGone(Exception):
@@ -35,6 +35,10 @@ class Disconnect:
 
 class Exchange(Protocol):
     """One request and its response without ASGI messages, which cost 20 % of a small request."""
+
+    @property
+    def raw_head(self) -> bytes | None:
+        """Its head, if requests with the same head may be recognised from now on."""
 
     def take_body(self) -> bytes | None:
         """Return the body if it is complete; None if it must be received."""
