@@ -5,8 +5,8 @@ Open loops push, pop and acknowledge single messages at a fixed rate. Saturated 
 the server takes. CPU time comes from the scheduler. Floors, the least that Python and PostgreSQL
 need for the same, are measured in turns with them, and with `--against REF` so is another commit.
 If other processes or the host take more than a tenth of the CPU time, the run is repeated. The last
-line is one JSON object. Costs are per message. A ratio is taken in each round, and the median of all
-rounds is printed.
+line is one JSON object. Costs are per message. A ratio is taken in each round, and its median is
+printed.
 """
 
 import argparse
