@@ -5,6 +5,7 @@ import contextlib
 import json
 import logging
 import random
+import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
@@ -36,6 +37,8 @@ _CHECK_CLIENT: Final = "set client_connection_check_interval = '2s'"
 _PROBE_SECONDS: Final = 0.1
 _LONGEST_PROBE_SECONDS: Final = 0.5
 _WARM_SECONDS: Final = 2.0
+_NO_LIMIT: Final = sys.maxsize
+"""asyncpg would replace a connection after 50,000 statements, on the path of a call."""
 SPENT: Final[ContextVar[list[float] | None]] = ContextVar("spent", default=None)
 """Collects the seconds of statements for the current context."""
 _LONG_SECONDS: Final = 0.1
@@ -80,6 +83,8 @@ class Database:
         self._is_warmed = connecting.is_warmed and not connecting.is_pooled
         self._grown = 1 if self._is_warmed else connecting.connections
         self._ready = asyncio.Semaphore(self._grown)
+        self._closed = 0
+        """Closed connections that `_ready` still counts."""
         self._growth: asyncio.Task[None] | None = None
         self.changed: Callable[[], None] = _nothing
         """Called if this is another server, or another history of it, than before."""
@@ -121,6 +126,7 @@ class Database:
                 min_size=0 if is_away else 1,
                 max_size=how.connections,
                 max_inactive_connection_lifetime=how.idle_seconds,
+                max_queries=_NO_LIMIT,
                 statement_cache_size=0 if how.is_pooled else 100,
                 server_settings=(
                     {"application_name": how.application_name} if how.is_pooled else session
@@ -309,7 +315,7 @@ class Database:
             try:
                 await self._pool.release(connection)
             finally:
-                self._ready.release()
+                self._give_back()
 
     async def _take(self) -> "Connection":
         started_at = time.perf_counter()
@@ -319,7 +325,7 @@ class Database:
             try:
                 return await self._pool.acquire(timeout=self._connecting.timeout_seconds)
             except BaseException:
-                self._ready.release()
+                self._give_back()
                 raise
         except _NO_CONNECTION as error:
             # A busy server, or one with too many connections, is available while some of ours are
@@ -340,6 +346,9 @@ class Database:
 
     async def _await_ready(self) -> None:
         """Wait for a warmed connection. One more is opened if the limit allows it."""
+        while self._closed and not self._ready.locked():
+            self._closed -= 1
+            await self._ready.acquire()
         if not self._ready.locked():
             await self._ready.acquire()
             return
@@ -347,12 +356,29 @@ class Database:
         async with asyncio.timeout(self._connecting.timeout_seconds):
             await self._ready.acquire()
 
+    def _give_back(self) -> None:
+        if self._closed:
+            self._closed -= 1
+        else:
+            self._ready.release()
+
+    def _shrink(self, connection: object) -> None:
+        """
+        Stop counting a closed connection.
+
+        The pool would replace it on the path of a call, which would then wait for plans too.
+        """
+        del connection
+        if self._grown > 1:  # The next call must be able to open one.
+            self._grown -= 1
+            self._closed += 1
+
     def _grow(self) -> None:
         if self._growth is None and self._grown < self._connecting.connections:
             self._growth = asyncio.get_running_loop().create_task(self._add())
 
     async def _add(self) -> None:
-        if self._pool.get_idle_size():
+        if self._pool.get_idle_size() and self._pool.get_size() <= self._grown:
             self._growth = None  # Another caller returned one meanwhile.
             return
         try:
@@ -388,6 +414,8 @@ class Database:
                 await self._set_up(connection)
         finally:
             timer.cancel()
+        if self._is_warmed:
+            connection.add_termination_listener(self._shrink)
 
     async def _set_up(self, connection: "asyncpg.Connection[Record]") -> None:
         await connection.set_type_codec(
