@@ -18,6 +18,7 @@ from queen import errors, sql, tasks, telemetry
 from queen.meters import Histogram, Snapshot
 from queen.store.connection.options import Connecting
 from queen.store.connection.primary import OF_SOCKETS, STANDBY, Connection as RawConnection, Hosts
+from queen.store.connection.ready import ReadyConnections
 
 if TYPE_CHECKING:
     Connection = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
@@ -81,10 +82,7 @@ class Database:
         self._rooms: dict[str, asyncio.Semaphore] = {}
         # Connections that are ready to use. Behind a pooler, a connection does not keep a server.
         self._is_warmed = connecting.is_warmed and not connecting.is_pooled
-        self._grown = 1 if self._is_warmed else connecting.connections
-        self._ready = asyncio.Semaphore(self._grown)
-        self._closed = 0
-        """Closed connections that `_ready` still counts."""
+        self._ready = ReadyConnections(1 if self._is_warmed else connecting.connections)
         self._growth: asyncio.Task[None] | None = None
         self.changed: Callable[[], None] = _nothing
         """Called if this is another server, or another history of it, than before."""
@@ -315,7 +313,7 @@ class Database:
             try:
                 await self._pool.release(connection)
             finally:
-                self._give_back()
+                self._ready.give_back()
 
     async def _take(self) -> "Connection":
         started_at = time.perf_counter()
@@ -325,7 +323,7 @@ class Database:
             try:
                 return await self._pool.acquire(timeout=self._connecting.timeout_seconds)
             except BaseException:
-                self._give_back()
+                self._ready.give_back()
                 raise
         except _NO_CONNECTION as error:
             # A busy server, or one with too many connections, is available while some of ours are
@@ -346,39 +344,18 @@ class Database:
 
     async def _await_ready(self) -> None:
         """Wait for a warmed connection. One more is opened if the limit allows it."""
-        while self._closed and not self._ready.locked():
-            self._closed -= 1
-            await self._ready.acquire()
-        if not self._ready.locked():
-            await self._ready.acquire()
+        if await self._ready.take_free():
             return
         self._grow()
         async with asyncio.timeout(self._connecting.timeout_seconds):
-            await self._ready.acquire()
-
-    def _give_back(self) -> None:
-        if self._closed:
-            self._closed -= 1
-        else:
-            self._ready.release()
-
-    def _shrink(self, connection: object) -> None:
-        """
-        Stop counting a closed connection.
-
-        The pool would replace it on the path of a call, which would then wait for plans too.
-        """
-        del connection
-        if self._grown > 1:  # The next call must be able to open one.
-            self._grown -= 1
-            self._closed += 1
+            await self._ready.take()
 
     def _grow(self) -> None:
-        if self._growth is None and self._grown < self._connecting.connections:
+        if self._growth is None and self._ready.count < self._connecting.connections:
             self._growth = asyncio.get_running_loop().create_task(self._add())
 
     async def _add(self) -> None:
-        if self._pool.get_idle_size() and self._pool.get_size() <= self._grown:
+        if self._pool.get_idle_size() and self._pool.get_size() <= self._ready.count:
             self._growth = None  # Another caller returned one meanwhile.
             return
         try:
@@ -386,10 +363,9 @@ class Database:
         except (*_NO_CONNECTION, asyncpg.InterfaceError, errors.ServiceError):
             self._growth = None  # The next caller that needs one tries again.
             return
-        self._grown += 1
-        self._ready.release()
+        self._ready.add()
         self._growth = None
-        if self._ready.locked() and self.waiting:
+        if self._ready.are_in_use and self.waiting:
             self._grow()
 
     async def _warm(self) -> None:
@@ -415,7 +391,7 @@ class Database:
         finally:
             timer.cancel()
         if self._is_warmed:
-            connection.add_termination_listener(self._shrink)
+            connection.add_termination_listener(self._ready.remove)
 
     async def _set_up(self, connection: "asyncpg.Connection[Record]") -> None:
         await connection.set_type_codec(
