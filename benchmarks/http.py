@@ -23,7 +23,7 @@ import uvloop
 
 from benchmarks.engine import Ours
 from benchmarks.http_load import Mixed, Open, Push
-from benchmarks.load import SETTINGS, machine, payloads
+from benchmarks.load import SETTINGS, machine, payloads, recycle_wal
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.store.migrations import migrate
@@ -268,6 +268,7 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         await migrate(dsn)
         admin = await asyncpg.connect(dsn)
         version = await admin.fetchval("show server_version")
+        await recycle_wal(admin)
         async with (
             Server(dsn, {"LOG_LEVEL": "warning"}) as server,
             await Engine.open(dsn, settings=Settings(), connections=10) as engine,

@@ -53,6 +53,8 @@ class CostRounds:
 
     async def round(self, number: int, seconds: float) -> None:
         """Measure every part once. The order of the checkouts alternates."""
+        for bench in self._benches.values():
+            await bench.checkpoint()
         names = list(self._benches)
         for part in self._parts:
             for name in names if number % 2 == 0 else reversed(names):

@@ -13,7 +13,7 @@ import asyncpg
 from benchmarks.cost.meter import Cost, Meter, Noise
 from benchmarks.http import Bench
 from benchmarks.http_load import Mixed, Open, Push
-from benchmarks.load import SETTINGS
+from benchmarks.load import SETTINGS, recycle_wal
 from tests.support.postgres import Postgres
 from tests.support.server import Server
 from tests.system.costs.statements import Statements
@@ -58,6 +58,10 @@ class CostBench(Bench):
         )
         return said
 
+    async def checkpoint(self) -> None:
+        """Make the WAL files of earlier runs available for reuse."""
+        await self._meter.checkpoint()
+
     async def run(self, point: Callable[[], Awaitable[object]]) -> Run:
         """Return the first quiet run of a point, or else the quietest."""
         runs: list[Run] = []
@@ -87,6 +91,7 @@ async def checkout(tree: Path, seconds: float, attempts: int) -> AsyncGenerator[
         environment = {"LOG_LEVEL": "warning", "PYTHONPATH": source}
         connection = await asyncpg.connect(dsn)
         try:
+            await recycle_wal(connection)
             async with Server(dsn, environment) as server, Statements.open(dsn) as statements:
                 meter = Meter(connection, statements, server=server.pid, postgres=postgres.pid)
                 yield CostBench(server, meter, seconds, attempts)

@@ -90,6 +90,9 @@ class Meter:
         self._server = server
         self._postgres = postgres
 
+    async def checkpoint(self) -> None:
+        await self._connection.execute("checkpoint")
+
     async def read(self) -> Moment:
         statements = await self._statements.texts()
         wal = await self._connection.fetchval(
