@@ -43,7 +43,7 @@ RUNTIME_LOCK := $(dir $(STAMP))runtime.lock
 	docs-serve examples format image lock packages reference results schema setup surface sync-types \
 	test test-attacks test-browser test-browser-scale test-fast test-faults test-image test-model test-nightly test-spark \
 	test-spark-short versitygw \
-	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs \
+	bench-against bench-client bench-cost bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs \
 	bench-lake \
 	bench-retention bench-spark
 
@@ -180,6 +180,10 @@ bench-jobs:
 
 bench-client:
 	$(BIN)/python -m benchmarks.client
+
+# The cost of a message: `make bench-cost BENCH_FLAGS="--against v0.1.0 --only open_1000 push_1 floors --rounds 5"`.
+bench-cost:
+	$(BIN)/python -m benchmarks.cost $(BENCH_FLAGS)
 
 # What encryption costs; fails below a ratio of 0.7.
 bench-encryption:
