@@ -159,6 +159,19 @@ async def test_requests_behind_a_waiting_one_are_answered_in_their_order(
     assert b"messages" in heads[0][1]
 
 
+async def test_a_stopping_server_answers_a_waiting_request_and_closes(dsn: str) -> None:
+    async with Server(dsn) as server:
+        await configure(server, "q")
+        async with trained(server, posted("/pop/queue/q", {"batch": 1})) as connection:
+            connection.writer.write(posted("/pop/queue/q", {"wait": True, "timeout": 30_000}))
+            await connection.writer.drain()
+            assert await pop(server, "q") == []
+
+            await server.stop()
+
+            assert (await connection.rest()).startswith(b"HTTP/1.1 204 ")
+
+
 async def test_a_body_cannot_contain_a_second_request(shared: Server) -> None:
     queue = a_queue()
     await configure(shared, queue)
