@@ -157,7 +157,7 @@ class Waiters:
         for queue_id in queue_ids:
             for target in tuple(self._by_queue.get(queue_id, ())):
                 # One of several pushes, maybe not this one. The last of them is never ignored.
-                if target.skips:
+                if target.skips and is_new:
                     target.skips -= 1
                 else:
                     self.wake(target, is_new=is_new)
@@ -237,6 +237,7 @@ class Waiters:
                     if not linked:
                         del index[key]
         target.group_ids, target.queue_ids, target.queues = [], [], {}
+        target.skips = 0
 
     def waiting(self, most: int) -> dict[tuple[str, str], int]:
         """The number of waiting pops by queue and group. Pairs beyond ``most`` are added up."""

@@ -34,7 +34,6 @@ as $$
 declare
   c_margin          constant interval := interval '5 seconds';
   c_rounds          constant integer := 12;
-  v_commit          text;
   v_now             timestamptz;
   v_order           integer[];
   v_index           integer;
@@ -65,7 +64,7 @@ declare
   v_promotion       record;
 begin
   if not p_auto then
-    v_commit := set_config('synchronous_commit', 'off', true);
+    perform set_config('synchronous_commit', 'off', true);
   end if;
 
   v_order := case
