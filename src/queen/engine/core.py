@@ -6,6 +6,7 @@ from queen.engine.caches.catalogue import Catalogue
 from queen.engine.caches.segments import SegmentCache
 from queen.engine.encryption.sealer import Sealer
 from queen.engine.metrics.counters import Counters
+from queen.engine.push.key_windows import KeyWindows
 from queen.engine.runtime.signals import Signals
 from queen.settings import Settings
 from queen.store.store import Store
@@ -21,6 +22,7 @@ class Core(NamedTuple):
     segments: SegmentCache
     counters: Counters
     sealer: Sealer
+    windows: KeyWindows
 
     @classmethod
     def of(cls, store: Store, settings: Settings) -> Self:
@@ -35,4 +37,6 @@ class Core(NamedTuple):
         signals.on_server_replaced.subscribe(catalogue.forget)
         signals.on_server_replaced.subscribe(sealer.forget)
         counters = Counters(settings.metrics_max_queues)
-        return cls(store, settings, signals, catalogue, segments, counters, sealer)
+        windows = KeyWindows(store.messages, settings.dedup_memory_bytes)
+        signals.on_server_replaced.subscribe(windows.forget)
+        return cls(store, settings, signals, catalogue, segments, counters, sealer, windows)

@@ -206,11 +206,17 @@ class SegmentLayout:
     def _add_key(
         self, key: bytes, entry: int, place_in_entry: int | None, marked: MessageExtras, place: int
     ) -> None:
-        self._keys.append((len(self.push.keys), marked, place))
-        self.push.keys.append(key)
-        self.push.key_entries.append(entry)
-        self.push.key_places.append(place_in_entry)
-        self.push.key_counts.append(1)
+        push = self.push
+        self._keys.append((len(push.keys), marked, place))
+        push.keys.append(key)
+        if place_in_entry is not None and push.key_entries and push.key_entries[-1] == entry:
+            first = push.key_places[-1]
+            if first is not None and first + push.key_counts[-1] == place_in_entry:
+                push.key_counts[-1] += 1
+                return
+        push.key_entries.append(entry)
+        push.key_places.append(place_in_entry)
+        push.key_counts.append(1)
 
     def _add_scheduled(self) -> None:
         """Add scheduled messages. Their keys refer to entries after the segments."""
@@ -311,6 +317,8 @@ class SegmentLayout:
                 else:
                     unit.is_replayed = True
                     unit.finish()
+            elif row["kind"] == "behind":
+                continue  # The writer reads the blocks before it sends the units again.
             elif row["kind"] == "plain":
                 # Encryption was turned on since the options were read: read them again and encrypt.
                 catalogue.forget_options(self.queue_ids)
