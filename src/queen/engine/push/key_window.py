@@ -1,22 +1,25 @@
 """The keys of one partition in memory: where each was last seen."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import islice, repeat
+from operator import contains
 from typing import Final
 
-_PART: Final = 8
+KEY: Final = 16
 _OFFSET: Final = 7
-_ENTRY: Final = _PART + 2 + _OFFSET
-"""The first part of a key, its last two bytes, and an offset."""
+_ENTRY: Final = KEY + _OFFSET
 _FULL: Final = 32
-"""Entries per bucket at which the number of buckets grows."""
+"""Entries per bucket at which there are four times as many buckets."""
 _MOST_BUCKETS: Final = 2**16
 _MARKS: Final = 16
 """A window is pruned in steps of this share."""
 _FEW: Final = 1024
-KEY_BYTES: Final = 24
-"""Measured: an entry with its share of a bucket that is two thirds full."""
+RECENT_BYTES: Final = 160
+"""Per key in a dictionary, measured."""
+PACKED_BYTES: Final = 32
+"""Per key in a bucket, measured."""
 WINDOW_BYTES: Final = 1024
 
 
@@ -24,9 +27,8 @@ class KeyWindow:
     """
     The keys of all blocks of a partition up to one block, and where each was last seen.
 
-    An entry is a part of a key and an offset, in a bucket that the end of the key selects. This
-    needs a tenth of the memory of a dictionary. Two keys may share that part, so PostgreSQL
-    compares a key that is found here with the whole key at its offset.
+    The most recent keys are in a dictionary, which is fast. If memory is short, the oldest of them
+    are packed: an entry of a key and its offset, in a bucket that the end of the key selects.
     """
 
     __slots__ = (
@@ -34,10 +36,11 @@ class KeyWindow:
         "_buckets",
         "_expired",
         "_marks",
+        "_recent",
         "at",
-        "count",
         "is_behind",
         "newest",
+        "packed",
         "seconds",
     )
 
@@ -47,9 +50,11 @@ class KeyWindow:
         self.newest = -1
         """The offset and the time of the newest block. -1 without blocks."""
         self.at: datetime | None = None
-        self.count = 0
         self.is_behind = False
         """Newer blocks may exist, which are read before the next comparison."""
+        self.packed = 0
+        self._recent: dict[bytes, int] = {}
+        """In the order of the offsets."""
         self._buckets = [bytearray()]
         self._added = 0
         self._expired = 0, 0
@@ -58,44 +63,66 @@ class KeyWindow:
         """The same for later times. Keys expire up to one step late."""
 
     @property
+    def recent(self) -> int:
+        return len(self._recent)
+
+    @property
+    def count(self) -> int:
+        return self.packed + len(self._recent)
+
+    @property
     def size_bytes(self) -> int:
-        return WINDOW_BYTES + self.count * KEY_BYTES
+        return WINDOW_BYTES + self.packed * PACKED_BYTES + len(self._recent) * RECENT_BYTES
 
     def add(self, base: int, keys: Sequence[bytes], at: datetime) -> None:
         """Add the keys of the next block."""
-        has_room = len(self._buckets) < _MOST_BUCKETS
-        if has_room and self.count + len(keys) > len(self._buckets) * _FULL:
-            self._grow(self.count + len(keys))
-        buckets, mask = self._buckets, len(self._buckets) - 1
-        for offset, key in enumerate(keys, base):
-            buckets[(key[14] << 8 | key[15]) & mask] += key[:_PART] + key[14:] + offset.to_bytes(7)
+        recent, end = self._recent, base + len(keys)
+        if not recent.keys().isdisjoint(keys):
+            for key in keys:  # An expired key is in use again. It moves to the end.
+                recent.pop(key, None)
+        recent.update(zip(keys, range(base, end), strict=True))
         self.newest, self.at = base, at
-        self.count += len(keys)
         self._added += len(keys)
         if not self._marks or (at - self._marks[-1][0]).total_seconds() >= self.seconds / _MARKS:
-            self._marks.append((at, base + len(keys), self._added))
+            self._marks.append((at, end, self._added))
             self._expire(at)
 
     def find(self, keys: Sequence[bytes]) -> list[tuple[int, int]]:
-        """The indexes of keys that may be known, and where each was last seen."""
-        buckets, mask = self._buckets, len(self._buckets) - 1
-        found = [
-            index
-            for index, key in enumerate(keys)
-            if key[:_PART] in buckets[(key[14] << 8 | key[15]) & mask]
-        ]
-        places = [(index, self._last(keys[index])) for index in found]
-        return [(index, offset) for index, offset in places if offset is not None]
+        """The indexes of known keys, and where each was last seen."""
+        recent = self._recent
+        is_new = recent.keys().isdisjoint(keys)
+        if is_new and not self.packed:
+            return []
+        buckets = self._buckets_of(keys)
+        if is_new and not any(map(contains, buckets, keys)):
+            return []
+        places = ((index, recent.get(key)) for index, key in enumerate(keys))
+        found = (
+            (index, _last(buckets[index], keys[index]) if offset is None else offset)
+            for index, offset in places
+        )
+        return [(index, offset) for index, offset in found if offset is not None]
 
-    def _last(self, key: bytes) -> int | None:
-        bucket = self._buckets[(key[14] << 8 | key[15]) & len(self._buckets) - 1]
-        part = key[:_PART]
-        at = bucket.rfind(part)
-        while at > 0 and at % _ENTRY:
-            at = bucket.rfind(part, 0, at + _PART - 1)
-        if at < 0:
-            return None
-        return int.from_bytes(bucket[at + _ENTRY - _OFFSET : at + _ENTRY])
+    def pack(self, most: int) -> int:
+        """Pack up to this many of the oldest recent keys. Returns how many."""
+        oldest = dict(islice(self._recent.items(), most))
+        count = len(oldest)
+        size = len(self._buckets)
+        while size < _MOST_BUCKETS and self.packed + count > size * _FULL:
+            size *= 4
+        if size > len(self._buckets):
+            self._rebuild(size, 0)
+        offsets = map(int.to_bytes, oldest.values(), repeat(_OFFSET))
+        _append(self._buckets_of(list(oldest)), map(bytes.__add__, oldest, offsets))
+        for key in oldest:
+            del self._recent[key]
+        self.packed += count
+        return count
+
+    def _buckets_of(self, keys: Sequence[bytes]) -> list[bytearray]:
+        buckets, mask = self._buckets, len(self._buckets) - 1
+        ends: list[int] = memoryview(b"".join(keys)).cast("H")[7::8].tolist()
+        return [buckets[end & mask] for end in ends]
 
     def _expire(self, now: datetime) -> None:
         """Drop expired keys if they are half of all."""
@@ -103,26 +130,34 @@ class KeyWindow:
         while self._marks and self._marks[0][0] <= now - window:
             _, *expired = self._marks.popleft()
             self._expired = expired[0], expired[1]
-        offset, added = self._expired
-        dropped = added - (self._added - self.count)
-        if dropped < max(_FEW, self.count // 2):
+        first, added = self._expired
+        if added - (self._added - self.count) < max(_FEW, self.count // 2):
             return
-        self.count -= dropped
-        self._rebuild(len(self._buckets), offset)
-
-    def _grow(self, count: int) -> None:
-        size = len(self._buckets)
-        while size < _MOST_BUCKETS and count > size * _FULL // 2:
-            size *= 2
-        self._rebuild(size, 0)
+        for key in [key for key, offset in self._recent.items() if offset < first]:
+            del self._recent[key]
+        if self.packed:
+            self._rebuild(len(self._buckets), first)
 
     def _rebuild(self, size: int, first: int) -> None:
         """Sort the entries from an offset on into new buckets."""
-        old, mask = self._buckets, size - 1
-        least = first.to_bytes(_OFFSET)
-        self._buckets = buckets = [bytearray() for _ in range(size)]
+        old, least = self._buckets, first.to_bytes(_OFFSET)
+        self._buckets = [bytearray() for _ in range(size)]
+        self.packed = 0
         for bucket in old:
-            for at in range(0, len(bucket), _ENTRY):
-                entry = bucket[at : at + _ENTRY]
-                if entry[-_OFFSET:] >= least:
-                    buckets[(entry[_PART] << 8 | entry[_PART + 1]) & mask] += entry
+            entries = [bytes(bucket[at : at + _ENTRY]) for at in range(0, len(bucket), _ENTRY)]
+            entries = [entry for entry in entries if entry[KEY:] >= least]
+            _append(self._buckets_of([entry[:KEY] for entry in entries]), entries)
+            self.packed += len(entries)
+
+
+def _append(buckets: Iterable[bytearray], entries: Iterable[bytes]) -> None:
+    # Without a loop in Python, this takes half the time.
+    deque(map(bytearray.__iadd__, buckets, entries), maxlen=0)
+
+
+def _last(bucket: bytearray, key: bytes) -> int | None:
+    """The offset in the last entry of a key."""
+    at = bucket.rfind(key)
+    while at > 0 and at % _ENTRY:
+        at = bucket.rfind(key, 0, at + KEY - 1)
+    return None if at < 0 else int.from_bytes(bucket[at + KEY : at + _ENTRY])

@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from queen.engine.push.key_window import KEY_BYTES, WINDOW_BYTES, KeyWindow
+from queen.engine.push.key_window import KEY, PACKED_BYTES, WINDOW_BYTES, KeyWindow
 from queen.store.connection.database import Record
 from queen.store.messages import Messages, Push
 
@@ -19,7 +19,7 @@ _IDLE_SECONDS: Final = 60.0
 _GAP_WORK: Final = 2**22
 """PostgreSQL compares about one byte of a block with one key per nanosecond."""
 _STEP_KEYS: Final = 2**14
-_KEY: Final = 16
+_PACKED_KEYS: Final = 2**9
 
 
 class KeyWindows:
@@ -69,7 +69,7 @@ class KeyWindows:
                     push.hit_entries.append(entry)
                     push.hit_offsets.append(offset)
             start += count
-        has_room = self.size_bytes + len(push.keys) * KEY_BYTES <= self._most_bytes
+        has_room = self.size_bytes + len(push.keys) * PACKED_BYTES <= self._most_bytes
         push.known_offsets = [None if each is None else each.newest for each in entries]
         push.known_ats = [None if each is None else each.at for each in entries]
         push.known_seconds = [None if each is None else each.seconds for each in entries]
@@ -77,7 +77,7 @@ class KeyWindows:
             each is not None and has_room and each.count < MOST_KEYS for each in entries
         ]
         # Other processes may push to these partitions faster than this one reads their blocks.
-        push.gap_bytes = (_GAP_WORK // len(push.keys)) << (4 * min(attempt, 5))
+        push.gap_bytes = min(_GAP_WORK // len(push.keys), _SMALL_BYTES) << (4 * min(attempt, 5))
 
     def note(self, push: Push, rows: Sequence[Record]) -> None:
         """Add the stored keys, and note where other processes have pushed."""
@@ -112,6 +112,18 @@ class KeyWindows:
                 self.size_bytes += window.size_bytes
             else:
                 window.is_behind = True
+        if self.size_bytes > self._most_bytes:
+            self._pack(known, 2 * len(push.keys))
+
+    def _pack(self, partition_ids: Iterable[int], most: int) -> None:
+        """Pack keys of these partitions while there is not enough memory, at most this many."""
+        self._make_room(0)
+        for partition_id in partition_ids:
+            window = self._window(partition_id)
+            while window and window.recent and most > 0 and self.size_bytes > self._most_bytes:
+                self.size_bytes -= window.size_bytes
+                most -= window.pack(_PACKED_KEYS)
+                self.size_bytes += window.size_bytes
 
     def _window(self, partition_id: int) -> KeyWindow | None:
         kept = self._windows.get(partition_id)
@@ -134,12 +146,12 @@ class KeyWindows:
                 self._drop(partition_id)
             return
         room = (self._most_bytes - self.size_bytes) // len(first)
-        most_bytes = min(_SMALL_BYTES, room // KEY_BYTES * _KEY)
+        most_bytes = min(_SMALL_BYTES, room // PACKED_BYTES * KEY)
         for partition_id, size_bytes in (await self._load(first, most_bytes)).items():
             # Other partitions may need the memory more. Then its blocks become rows.
-            self._make_room(size_bytes // _KEY * KEY_BYTES)
+            self._make_room(size_bytes // KEY * PACKED_BYTES)
             most_bytes = (
-                min(2 * MOST_KEYS, (self._most_bytes - self.size_bytes) // KEY_BYTES) * _KEY
+                min(2 * MOST_KEYS, (self._most_bytes - self.size_bytes) // PACKED_BYTES) * KEY
             )
             begin = 0 if self._window(partition_id) is None else first[partition_id]
             if await self._load({partition_id: begin}, most_bytes):
@@ -196,6 +208,7 @@ class KeyWindows:
             if base > newest:
                 keys: list[bytes] = _split(block["keys"])
                 window.add(base, keys, block["at"])
+                window.pack(len(keys))
                 left -= len(keys)
             if left < 0:
                 left = _STEP_KEYS
@@ -221,4 +234,4 @@ class KeyWindows:
 
 
 def _split(keys: bytes) -> list[bytes]:
-    return [keys[at : at + _KEY] for at in range(0, len(keys), _KEY)]
+    return [keys[at : at + KEY] for at in range(0, len(keys), KEY)]

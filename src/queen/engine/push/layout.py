@@ -8,7 +8,7 @@ from queen import errors
 from queen.codec import segment
 from queen.codec.encryption.keys import DataKey
 from queen.codec.encryption.sealing import seal, seal_segment
-from queen.codec.ids import dedup_key
+from queen.codec.ids import dedup_key, dedup_keys
 from queen.engine.caches.catalogue import Catalogue, Partition, PartitionName
 from queen.engine.caches.segments import SegmentCache
 from queen.engine.push.batches import MessageExtras, PartitionBatch, PendingPush
@@ -182,7 +182,7 @@ class SegmentLayout:
         push.key_counts.append(len(names))
         self._first_entries.append((len(push.partition_ids), starts))
         self._add_entry(partition, payloads, segment.encode_extras(extras), None)
-        push.keys.extend([dedup_key(partition_id, name) for name in names])
+        push.keys.extend(dedup_keys(partition_id, names))
         push.key_entries.append(len(push.partition_ids))
         return True
 
