@@ -1652,6 +1652,7 @@ CREATE FUNCTION queen.offset_after(p_partition_id bigint, p_at timestamp with ti
 
 CREATE FUNCTION queen.offsets_of_key(p_partition_id bigint, p_transaction_id text) RETURNS TABLE("offset" bigint, at timestamp with time zone)
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 

@@ -74,18 +74,30 @@ class KeyWindow:
     def size_bytes(self) -> int:
         return WINDOW_BYTES + self.packed * PACKED_BYTES + len(self._recent) * RECENT_BYTES
 
-    def add(self, base: int, keys: Sequence[bytes], at: datetime) -> None:
-        """Add the keys of the next block."""
-        recent, end = self._recent, base + len(keys)
-        if not recent.keys().isdisjoint(keys):
+    def add(self, base: int, keys: Sequence[bytes], at: datetime) -> int:
+        """Add the keys of the next block. Returns the change of `size_bytes`."""
+        recent = self._recent
+        is_mark_due = self._is_mark_due(at)
+        if is_mark_due or not recent.keys().isdisjoint(keys):
+            before = self.size_bytes
             for key in keys:  # An expired key is in use again. It moves to the end.
                 recent.pop(key, None)
-        recent.update(zip(keys, range(base, end), strict=True))
+            self._put(base, keys, at)
+            if is_mark_due:
+                self._marks.append((at, base + len(keys), self._added))
+                self._expire(at)
+            return self.size_bytes - before
+        self._put(base, keys, at)
+        return len(keys) * RECENT_BYTES
+
+    def _put(self, base: int, keys: Sequence[bytes], at: datetime) -> None:
+        self._recent.update(zip(keys, range(base, base + len(keys)), strict=True))
         self.newest, self.at = base, at
         self._added += len(keys)
-        if not self._marks or (at - self._marks[-1][0]).total_seconds() >= self.seconds / _MARKS:
-            self._marks.append((at, end, self._added))
-            self._expire(at)
+
+    def _is_mark_due(self, at: datetime) -> bool:
+        marks = self._marks
+        return not marks or (at - marks[-1][0]).total_seconds() >= self.seconds / _MARKS
 
     def find(self, keys: Sequence[bytes]) -> list[tuple[int, int]]:
         """The indexes of known keys, and where each was last seen."""

@@ -48,34 +48,36 @@ class KeyWindows:
         if not self._most_bytes:
             return
         partition_ids = push.partition_ids + push.scheduled_partition_ids
-        keyed = {partition_ids[entry - 1] for entry in push.key_entries}
-        await self._read(keyed)
+        await self._read({partition_ids[entry - 1] for entry in push.key_entries})
         now = time.monotonic()
-        found: dict[int, KeyWindow] = {}
-        for partition_id in keyed:
-            if (window := self._window(partition_id)) is not None:
-                found[partition_id] = window
-                self._windows[partition_id] = window, now
-                self._windows.move_to_end(partition_id)
-        if not found:
-            return
-        entries: list[KeyWindow | None] = [None] * len(partition_ids)
+        windows = self._windows
+        known: list[KeyWindow | None] = [None] * len(partition_ids)
         start = 0
         for entry, count in zip(push.key_entries, push.key_counts, strict=True):
-            window = entries[entry - 1] = found.get(partition_ids[entry - 1])
-            if window is not None:
+            partition_id = partition_ids[entry - 1]
+            if (kept := windows.get(partition_id)) is not None:
+                window = known[entry - 1] = kept[0]
+                windows[partition_id] = window, now
+                windows.move_to_end(partition_id)
                 for index, offset in window.find(push.keys[start : start + count]):
                     push.hits.append(start + index + 1)
                     push.hit_entries.append(entry)
                     push.hit_offsets.append(offset)
             start += count
+        if not any(known):
+            return
         has_room = self.size_bytes + len(push.keys) * PACKED_BYTES <= self._most_bytes
-        push.known_offsets = [None if each is None else each.newest for each in entries]
-        push.known_ats = [None if each is None else each.at for each in entries]
-        push.known_seconds = [None if each is None else each.seconds for each in entries]
-        push.in_blocks = [
-            each is not None and has_room and each.count < MOST_KEYS for each in entries
-        ]
+        for window in known:
+            if window is None:
+                push.known_offsets.append(None)
+                push.known_ats.append(None)
+                push.known_seconds.append(None)
+                push.in_blocks.append(False)
+            else:
+                push.known_offsets.append(window.newest)
+                push.known_ats.append(window.at)
+                push.known_seconds.append(window.seconds)
+                push.in_blocks.append(has_room and window.count < MOST_KEYS)
         # Other processes may push to these partitions faster than this one reads their blocks.
         push.gap_bytes = min(_GAP_WORK // len(push.keys), _SMALL_BYTES) << (4 * min(attempt, 5))
 
@@ -84,32 +86,33 @@ class KeyWindows:
         if not push.known_offsets:
             return
         partition_ids = push.partition_ids + push.scheduled_partition_ids
+        bases: dict[int, Record] = {}
         for row in rows:
-            if row["kind"] in ("gap", "behind"):
-                ordinal: int = row["ordinal"]
+            ordinal: int = row["ordinal"]
+            if row["kind"] == "stored":
+                bases[ordinal] = row
+            elif row["kind"] in ("gap", "behind"):
                 window = self._window(partition_ids[ordinal - 1])
                 if window is not None:
                     window.is_behind = True
-        stored = {row["ordinal"]: row for row in rows if row["kind"] == "stored"}
-        if not stored:
+        if not bases:
             return
+        known: dict[int, int] = {}
         start = 0
-        known = dict[int, int | None]()
         columns = zip(push.key_entries, push.key_places, push.key_counts, strict=True)
         for entry, place, count in columns:
             start += count
             if place is None or not push.in_blocks[entry - 1]:
                 continue
-            partition_id, row = partition_ids[entry - 1], stored[entry]
+            partition_id, row = partition_ids[entry - 1], bases[entry]
             window = self._window(partition_id)
             if window is None or window.is_behind:
                 continue
             # Unless another push of this process has added a block since the comparison.
             if window.newest == known.get(partition_id, push.known_offsets[entry - 1]):
                 base = known[partition_id] = row["offset"] + place
-                self.size_bytes -= window.size_bytes
-                window.add(base, push.keys[start - count : start], row["created_at"])
-                self.size_bytes += window.size_bytes
+                keys = push.keys[start - count : start]
+                self.size_bytes += window.add(base, keys, row["created_at"])
             else:
                 window.is_behind = True
         if self.size_bytes > self._most_bytes:

@@ -171,6 +171,7 @@ create or replace function queen.offsets_of_key (p_partition_id bigint, p_transa
   returns table ("offset" bigint, at timestamptz)
   language plpgsql
   stable
+  set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -222,7 +223,7 @@ begin
 end
 $$;
 
--- The keys of a push that are in blocks: those that the server knows (p_hits), and those in blocks that it does not know.
+-- The keys of a push that are in blocks: those that the server has seen (p_hits), and those in blocks that it does not know.
 --
 -- p_hit_entries, p_hit_offsets: the entry of each known key, and where the server has seen it. p_states: of compare_blocks.
 create or replace function queen.keys_in_blocks (
@@ -271,7 +272,7 @@ begin
     cross join lateral (
       select h."offset", b.at where b.key = h.key
       union all
-      -- Servers compare a part of the key, which two keys may have in common.
+      -- The caller has seen it elsewhere.
       select o."offset", o.at
       from queen.key_in_blocks(h.key, h.id, -1, p_generations, h.valid_from) o
       where b.key is distinct from h.key

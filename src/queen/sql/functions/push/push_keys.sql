@@ -70,7 +70,7 @@ begin
         - coalesce(t.message_count, 0) as base_offset,
       -- The time of its segment, by which servers recognise a block.
       greatest(p_now, n.created_at) as created_at,
-      queen.dedup_generation(queen.dedup_class(extract(epoch from t.dedup_window)), p_now, 0) as generation,
+      g.generation,
       exists (
         select 1 from queen.dedup_rows r where r.partition_id = t.partition_id and r.at > p_now - t.dedup_window offset 0
       ) as has_rows
@@ -82,6 +82,11 @@ begin
       order by s.base_offset desc
       limit 1
     ) n on true
+    join (
+      select w.dedup_window, queen.dedup_generation(queen.dedup_class(extract(epoch from w.dedup_window)), p_now, 0) as generation
+      from (select distinct w.dedup_window from unnest(p_windows) w (dedup_window)) w
+      offset 0
+    ) g on g.dedup_window = t.dedup_window
   ) e;
 
   if true = any (v_has_rows) then
