@@ -6,6 +6,7 @@ from queen.engine.caches.catalogue import Catalogue
 from queen.engine.caches.segments import SegmentCache
 from queen.engine.encryption.sealer import Sealer
 from queen.engine.metrics.counters import Counters
+from queen.engine.push.key_windows import KeyWindows
 from queen.engine.runtime.combiner import Combiner
 from queen.engine.runtime.signals import Signals
 from queen.settings import Settings
@@ -23,6 +24,7 @@ class Core(NamedTuple):
     counters: Counters
     sealer: Sealer
     combiner: Combiner
+    windows: KeyWindows
 
     @classmethod
     def of(cls, store: Store, settings: Settings) -> Self:
@@ -38,4 +40,8 @@ class Core(NamedTuple):
         signals.on_server_replaced.subscribe(sealer.forget)
         counters = Counters(settings.metrics_max_queues)
         combiner = Combiner(store.messages)
-        return cls(store, settings, signals, catalogue, segments, counters, sealer, combiner)
+        windows = KeyWindows(store.messages, settings.dedup_memory_bytes)
+        signals.on_server_replaced.subscribe(windows.forget)
+        return cls(
+            store, settings, signals, catalogue, segments, counters, sealer, combiner, windows
+        )

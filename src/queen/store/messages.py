@@ -48,6 +48,18 @@ class Push(msgspec.Struct, kw_only=True):
     queue_ids: set[int] = msgspec.field(default_factory=set[int])
     """The queues of the messages. Not sent."""
 
+    known_offsets: list[int | None] = msgspec.field(default_factory=list[int | None])
+    """Per entry: the newest block of keys that this process knows. Empty: no keys are compared."""
+    known_ats: list[datetime | None] = msgspec.field(default_factory=list[datetime | None])
+    known_seconds: list[float | None] = msgspec.field(default_factory=list[float | None])
+    in_blocks: list[bool] = msgspec.field(default_factory=list[bool])
+    """Per entry: whether its keys become a block instead of rows."""
+    hits: list[int] = msgspec.field(default_factory=list[int])
+    """Keys that this process has seen, counted from 1, their entries, and where it saw them."""
+    hit_entries: list[int] = msgspec.field(default_factory=list[int])
+    hit_offsets: list[int] = msgspec.field(default_factory=list[int])
+    gap_bytes: int = 0
+
     @property
     def is_empty(self) -> bool:
         return not (self.partition_ids or self.scheduled_partition_ids or self.producers)
@@ -60,6 +72,20 @@ class Push(msgspec.Struct, kw_only=True):
     def is_plain(self) -> bool:
         """Only segments, without transactionIds, producers and scheduled messages."""
         return not (self.keys or self.producers or self.scheduled_partition_ids)
+
+    def window_columns(self) -> tuple[object, ...]:
+        if not self.known_offsets:
+            return (None,) * 7 + (0,)
+        return (
+            self.known_offsets,
+            self.known_ats,
+            self.known_seconds,
+            self.in_blocks,
+            self.hits,
+            self.hit_entries,
+            self.hit_offsets,
+            self.gap_bytes,
+        )
 
     def segment_columns(self) -> tuple[object, ...]:
         return (
@@ -194,9 +220,15 @@ class Messages:
 
     async def push(self, push: Push) -> list[Record]:
         if push.is_repeatable:
-            columns = (*push.columns(), *push.outcome_columns())
+            columns = (*push.columns(), *push.window_columns(), *push.outcome_columns())
             return await self._database.fetch("push_once", *columns)
-        return await self._database.fetch("push", *push.columns())
+        return await self._database.fetch("push", *push.columns(), *push.window_columns())
+
+    async def key_blocks(
+        self, partition_ids: Sequence[int], offsets: Sequence[int], most_bytes: int
+    ) -> list[Record]:
+        """Blocks of keys from an offset on, with one row per partition first."""
+        return await self._database.fetch("key_blocks", partition_ids, offsets, most_bytes)
 
     async def pop(self, pop: Pop) -> list[Record]:
         return await self._database.fetch(

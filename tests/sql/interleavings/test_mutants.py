@@ -111,7 +111,7 @@ NO_TOKEN: Final = {
     "extend": (Change("extend", r" and d\.token = a\.token", ""),),
     "release": (Change("give_back", r" and d\.token = a\.token", ""),),
 }
-KEYS: Final = r"  if p_keys is not null then\s+return query\s+select k\.\*.*?\n  end if;\n"
+KEYS: Final = r"  if p_keys is not null then\s+v_spans := .*?\n  end if;\n"
 """The block of push that searches for known transactionIds."""
 
 
@@ -399,3 +399,35 @@ async def test_transaction_ids_checked_before_the_lock_are_stored_twice(lab: Lab
         ),
     )
     await prove(lab, pushes_of_one_transaction_id, changes, "stored twice")
+
+
+# --- keys in memory
+
+
+async def pushes_of_one_key_in_blocks(lab: Lab) -> None:
+    """Servers with empty memory, and older servers whose keys are rows."""
+    for forms in ((True, True), (True, False), (False, True)):
+        for order in schedules(2):
+            scene = await lab.scene(is_ordered=True)
+            verbs = [push("x", has_key=True, in_blocks=in_blocks) for in_blocks in forms]
+            await lab.run(scene, verbs, order)
+            await lab.check(scene)
+
+
+async def test_keys_in_blocks_that_a_server_does_not_know_are_compared(lab: Lab) -> None:
+    changes = (
+        Change(
+            "dedup_blocks", r"when n\.base_offset = k\.base_offset and n\.at = k\.at", "when true"
+        ),
+    )
+    await prove(lab, pushes_of_one_key_in_blocks, changes, "stored twice")
+
+
+async def test_blocks_become_rows_for_a_server_without_memory(lab: Lab) -> None:
+    changes = (Change("push_keys", r"perform queen\.unpack_blocks\([^;]*;", "null;"),)
+    await prove(lab, pushes_of_one_key_in_blocks, changes, "stored twice")
+
+
+async def test_a_server_with_memory_searches_the_rows_of_others(lab: Lab) -> None:
+    changes = (Change("dedup_blocks", r"insert into queen\.dedup_rows as r [^;]*;", "null;"),)
+    await prove(lab, pushes_of_one_key_in_blocks, changes, "stored twice")

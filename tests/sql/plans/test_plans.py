@@ -10,6 +10,7 @@ import pytest
 
 from tests.sql.calls import (
     Call,
+    Known,
     Lease,
     ack,
     backlog,
@@ -89,6 +90,13 @@ select
   queen.dedup_generation(queen.dedup_class(86400), queen.now(), 0),
   substr(sha256(i::text::bytea), 1, 16), 0, now()
 from generate_series({first}, {last}) i;
+insert into queen.dedup_blocks (generation, partition_id, base_offset, at, keys)
+select
+  queen.dedup_generation(queen.dedup_class(86400), queen.now(), 0), i, 0, '2030-01-01',
+  substr(sha256(i::text::bytea), 1, 16)
+from generate_series({first}, {last}) i;
+insert into queen.dedup_rows (partition_id, at)
+select i, '2030-01-01' from generate_series({first}, {last}) i;
 insert into queen.producers (producer_id, sequence, at)
 select 'p' || i, 0, now() from generate_series({first} + 4, {last}, 5) i;
 insert into queen.scheduled (queue_id, partition_id, due_at, payload)
@@ -146,8 +154,21 @@ def push_all(number: int) -> Call:
     )
 
 
+def push_block(number: int) -> Call:
+    """A push of a new key and of one that the server has seen."""
+    return push(
+        5 * number + 1,
+        keys=[uuid4().bytes],
+        known=Known(offset=0, at=datetime(2030, 1, 1, tzinfo=UTC), hit=0),
+    )
+
+
 OF_PARTITIONS: Calls = {
     "push": push_all,
+    "push with a block": push_block,
+    "push behind a block": lambda n: push(
+        5 * n + 1, keys=[uuid4().bytes], known=Known(offset=-1, at=None, hit=None)
+    ),
     "push to ten": lambda n: push(*range(5 * n + 1, 5 * n + 11)),
     "pop": lambda _: pop(1),
     "pop of new": lambda _: pop_new(1),
@@ -209,11 +230,19 @@ OF_BACKLOG: Calls = {
 
 USED: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "push": (
-        ("partitions_pkey", "id = ANY"),
+        ("partitions_pkey", "id ="),
         ("segments_pkey", "partition_id =", "backward"),
         ("consumers_idle", "partition_id =", "idle_at >="),
         ("dedup_key_idx", "key ="),
         ("producers_pkey", "producer_id =", "scope ="),
+    ),
+    "push with a block": (
+        ("dedup_blocks_partition_id_base_offset_idx", "partition_id =", "backward"),
+        ("dedup_blocks_partition_id_base_offset_idx", "partition_id =", "base_offset <="),
+        ("dedup_rows_pkey", "partition_id ="),
+    ),
+    "push behind a block": (
+        ("dedup_blocks_partition_id_base_offset_idx", "partition_id =", "base_offset >"),
     ),
     "pop": (
         ("consumers_ready", "group_id =", "priority =", "ready_at >=", "ready_at <="),

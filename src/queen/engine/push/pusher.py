@@ -259,7 +259,8 @@ class Pusher:
 
     async def _store_units(self, units: list[PendingPush]) -> None:
         """Store the units together. Units of a queue with a problem fail separately."""
-        if await self._writer.write(units, self._send, leave_out=_leave_out) is None:
+        rows = await self._writer.write(units, self._send, leave_out=_leave_out, has_windows=True)
+        if rows is None:
             left = [unit for unit in units if not unit.done.done()]
             if len(left) > 1:
                 raise _Contended

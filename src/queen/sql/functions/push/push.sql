@@ -7,10 +7,15 @@
 -- p_producers, p_sequences: the sequences of idempotent producers, or null. A producer is its id, U+001F and its scope.
 -- Servers of releases before scopes send only the id.
 -- p_scheduled_…: messages that are delivered later.
+-- p_known_offsets, p_known_ats, p_known_seconds: per entry, the newest block of keys that the caller knows, with the window for
+-- which it has the keys (dedup_blocks.sql). p_in_blocks: whether the keys of an entry are stored as a block.
+-- p_hits, p_hit_entries, p_hit_offsets: the keys that the caller has seen, and where.
 --
--- Returns one `stored` row per entry. If any message is rejected, stores nothing and returns only rejections:
+-- Returns one `stored` row per entry, then one `gap` row per entry whose partition has blocks that the caller does not know. If
+-- any message is rejected, stores nothing and returns only rejections:
 -- `plain` QN017: an entry is not encrypted but its queue is (not checked if p_max_delay is null: accepted before that);
 -- `duplicate`: a key is known (offset null while that message is scheduled);
+-- `behind`: newer blocks of keys with more than p_gap_bytes exist, or other ones. The caller reads them first;
 -- `producer`: QN009 if the sequence is stale, null if it was stored before;
 -- `partition` QN004: the partition of an entry was removed;
 -- `scheduled` QN014: a message is due more than p_max_delay seconds from now.
@@ -35,7 +40,15 @@ create or replace function queen.push (
   p_scheduled_payloads      bytea[] default null,
   p_scheduled_extras        bytea[] default null,
   p_scheduled_ttls          double precision[] default null,
-  p_max_delay               double precision default null
+  p_max_delay               double precision default null,
+  p_known_offsets           bigint[] default null,
+  p_known_ats               timestamptz[] default null,
+  p_known_seconds           double precision[] default null,
+  p_in_blocks               boolean[] default null,
+  p_hits                    integer[] default null,
+  p_hit_entries             integer[] default null,
+  p_hit_offsets             bigint[] default null,
+  p_gap_bytes               bigint default 0
 )
   returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
   language plpgsql
@@ -50,6 +63,9 @@ declare
   v_wanted       bigint[] := p_partition_ids || p_scheduled_partition_ids;
   v_found        bigint[];
   v_is_encrypted boolean;
+  v_states       text[];
+  v_spans        interval[];
+  v_searched     smallint[];
   v_xid          xid8;
 begin
   select array_agg(p.id), bool_or(q.encrypted) into v_found, v_is_encrypted
@@ -107,9 +123,17 @@ begin
   end if;
 
   if p_keys is not null then
+    v_spans := queen.dedup_windows(v_wanted);
+    v_searched := queen.dedup_generations(v_wanted, v_now);
+    v_states := queen.compare_blocks(
+      v_wanted, p_known_offsets, p_known_ats, p_known_seconds, p_gap_bytes, v_spans, v_searched, v_now
+    );
     return query
     select k.*
-    from queen.push_keys(p_keys, p_key_entries, p_key_places, p_key_counts, v_wanted, p_counts, v_now) k;
+    from queen.push_keys(
+      p_keys, p_key_entries, p_key_places, p_key_counts, v_wanted, p_counts, v_now, p_known_offsets, p_in_blocks, p_hits,
+      p_hit_entries, p_hit_offsets, v_states, v_spans, v_searched
+    ) k;
     if found then
       return;
     end if;
@@ -216,5 +240,11 @@ begin
   select 'stored', p.ordinal, p.base_offset::bigint, p.created_at, p.xid::text::bigint, null
   from placed p
   order by p.ordinal;
+  if 'gap' = any (v_states) then
+    return query
+    select 'gap', s.ordinal::integer, null::bigint, null::timestamptz, null::bigint, null
+    from unnest(v_states) with ordinality s (state, ordinal)
+    where s.state = 'gap';
+  end if;
 end
 $$;
