@@ -3,10 +3,10 @@
 from typing import NamedTuple, Self
 
 from queen.engine.caches.catalogue import Catalogue
+from queen.engine.caches.key_windows import KeyWindows
 from queen.engine.caches.segments import SegmentCache
 from queen.engine.encryption.sealer import Sealer
 from queen.engine.metrics.counters import Counters
-from queen.engine.push.key_windows import KeyWindows
 from queen.engine.runtime.combiner import Combiner
 from queen.engine.runtime.signals import Signals
 from queen.settings import Settings

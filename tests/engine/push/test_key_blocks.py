@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 
 from queen.codec.ids import dedup_key
+from queen.engine.caches import key_windows
+from queen.engine.caches.key_windows import KeyWindows
 from queen.engine.engine import Engine
-from queen.engine.push import key_windows
-from queen.engine.push.key_windows import KeyWindows
 from queen.settings import Settings
 from queen.store.messages import Push
 from queen.wire.messages import Pushed

@@ -11,8 +11,8 @@ import asyncpg
 import pytest
 
 from queen.codec.ids import place_of
+from queen.engine.caches import key_windows
 from queen.engine.engine import Engine
-from queen.engine.push import key_windows
 from queen.settings import Settings
 from queen.wire.messages import Pushed, PushItem
 from tests.engine.helpers import item

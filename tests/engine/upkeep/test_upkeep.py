@@ -136,7 +136,7 @@ KEYS = "select at from queen.dedup union all select at from queen.dedup_blocks"
 async def test_keys_outside_every_window_are_truncated(
     engine: Engine, clock: Clock, upkeep: Upkeep, delay_seconds: float | None
 ) -> None:
-    fields = {"transaction_id": "t", "delay_seconds": delay_seconds}
+    fields: dict[str, Any] = {"transaction_id": "t", "delay_seconds": delay_seconds}
     await push(engine, "orders", "a", **fields)
     counts: list[int] = []
     statuses: list[str] = []

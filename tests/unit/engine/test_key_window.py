@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from queen.engine.push import key_window
-from queen.engine.push.key_window import KEY, KeyWindow
+from queen.engine.caches import key_window
+from queen.engine.caches.key_window import KEY, KeyWindow
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 

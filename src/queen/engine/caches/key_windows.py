@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from queen.engine.push.key_window import KEY, PACKED_BYTES, WINDOW_BYTES, KeyWindow
+from queen.engine.caches.key_window import KEY, PACKED_BYTES, WINDOW_BYTES, KeyWindow
 from queen.store.connection.database import Record
 from queen.store.messages import Messages, Push
 
