@@ -36,7 +36,7 @@ def test_a_step_of_the_tour_exists(file: str, name: str) -> None:
 
 
 def test_the_tour_has_three_walks() -> None:
-    assert len(STEPS) == 35
+    assert len(STEPS) == 36
 
 
 @pytest.mark.parametrize(
