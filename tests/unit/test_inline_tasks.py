@@ -61,7 +61,7 @@ async def test_it_is_the_current_task_and_may_use_timeouts() -> None:
     assert await task.end is None
 
 
-async def test_a_failure_of_what_it_waits_for_is_raised_there() -> None:
+async def test_a_failure_of_an_awaited_future_is_raised_there() -> None:
     gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def body() -> None:

@@ -203,7 +203,7 @@ class Pop(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Combined(NamedTuple):
-    """The rows of a combined call, as the calls alone would return them."""
+    """The rows of a combined call, as separate calls would return them."""
 
     pushed: list[Record]
     settled: list[Record]

@@ -95,7 +95,7 @@ async def test_a_cancelled_transaction_is_rolled_back(dsn: str) -> None:
             await call
         assert await database.fetch("now")
 
-    # Nothing of the cancelled call holds a lock.
+    # The cancelled call holds no lock any more.
     assert await database.fetch("set_maintenance", "pop", False, "")
     await database.close()
 
@@ -135,7 +135,7 @@ async def test_callers_that_wait_for_the_first_connection_get_its_error() -> Non
     assert [type(each) for each in outcomes] == [ConnectionRefusedError] * 5
 
 
-async def test_a_caller_that_gives_up_while_it_connects_is_replaced_by_the_next() -> None:
+async def test_a_caller_cancelled_while_it_connects_is_replaced_by_the_next() -> None:
     connection = FakeConnection()
     attempts: list[int] = []
 

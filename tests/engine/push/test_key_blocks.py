@@ -246,7 +246,7 @@ async def test_scheduled_and_immediate_messages_know_each_other(
     assert await offsets(other, [5]) == [5]
 
 
-async def test_a_key_that_is_elsewhere_than_the_caller_says_is_found(engine: Engine) -> None:
+async def test_a_key_at_another_offset_than_the_caller_sent_is_found(engine: Engine) -> None:
     await push_ids(engine, range(3))
     ((partition_id, at, base),) = await query(
         engine, "select partition_id, at, base_offset from queen.dedup_blocks"

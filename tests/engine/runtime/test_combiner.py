@@ -89,7 +89,7 @@ async def test_a_lone_call_is_sent_as_it_is() -> None:
     assert recorder.calls == ["push", "ack", "pop"]
 
 
-async def test_calls_that_may_be_long_are_sent_alone() -> None:
+async def test_calls_that_may_be_long_are_not_combined() -> None:
     recorder = Recorder()
     shared = combiner(recorder)
     large = Push(partition_ids=[1], counts=[1], bodies=[b"x" * 100_000], ends=[b""])
@@ -189,7 +189,7 @@ async def test_a_waiter_gets_a_message_in_the_transaction_of_its_push(
     patient: Engine, calls: list[str]
 ) -> None:
     sent: list[list[str]] = []
-    # A search that an earlier notification started may still run. Then the push goes alone.
+    # A search that an earlier notification started may still run. Then the push is not combined.
     while ["combine"] not in sent and len(sent) < 10:
         (popping,) = await waiters(patient, 1)
         calls.clear()

@@ -1,4 +1,4 @@
-"""A process that is alone sends no notifications of messages, and no process misses any."""
+"""A single process sends no notifications of messages, and no process misses a message."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ def forget_others(*engines: Engine) -> None:
         engine.signals.notifications._others_until = 0.0  # pyright: ignore[reportPrivateUsage]
 
 
-async def test_a_process_that_is_alone_sends_no_notification_of_messages(dsn: str) -> None:
+async def test_a_single_process_sends_no_notification_of_messages(dsn: str) -> None:
     async with alone(dsn) as one:
         one.notifications.tell(queue_ids=[42], group_ids=[43])
         one.notifications.tell(changed_queue_ids=[44])
@@ -49,7 +49,7 @@ async def test_a_process_that_is_alone_sends_no_notification_of_messages(dsn: st
 
 
 async def test_notifications_of_changes_are_always_sent(dsn: str) -> None:
-    """They are rare, and a listener that sends nothing needs them too."""
+    """They are rare, and silent listeners need them too."""
     heard: asyncio.Queue[object] = asyncio.Queue()
 
     def note(connection: object, pid: int, channel: str, payload: object) -> None:
@@ -68,7 +68,7 @@ async def test_notifications_of_changes_are_always_sent(dsn: str) -> None:
     assert payload == "c44"
 
 
-async def test_a_process_that_starts_is_told_of_the_notifications_it_missed(dsn: str) -> None:
+async def test_a_process_that_starts_gets_the_notifications_it_missed(dsn: str) -> None:
     async with alone(dsn) as one:
         one.notifications.tell(queue_ids=[42])
 
@@ -102,7 +102,7 @@ async def test_a_process_shows_immediately_that_it_listens(dsn: str) -> None:
         await until(is_seen)
 
 
-async def test_a_process_without_withheld_notifications_tells_a_new_one_nothing(dsn: str) -> None:
+async def test_a_process_without_withheld_notifications_sends_none_to_a_new_one(dsn: str) -> None:
     async with alone(dsn) as one, Listener.open(dsn) as other:
 
         async def is_seen() -> bool:
@@ -126,7 +126,7 @@ async def test_a_process_that_ended_is_forgotten_and_served_again_when_it_is_bac
             one.notifications.tell(queue_ids=[44])
 
 
-async def test_an_application_that_enqueues_is_no_listener(dsn: str) -> None:
+async def test_an_application_that_enqueues_does_not_count_as_a_listener(dsn: str) -> None:
     async with alone(dsn) as one:
         connection = await asyncpg.connect(dsn)
         await connection.execute("select pg_notify('queen', 'outbox')")
@@ -171,7 +171,7 @@ async def test_an_engine_that_starts_between_two_pushes_misses_neither(dsn: str)
 
 
 async def test_pushes_during_the_start_of_another_engine_wake_its_waiters(dsn: str) -> None:
-    """Each push is at another moment of the start, and none may wait for a poll."""
+    """Each push is at another moment of the start, and no message may wait for a poll."""
     async with await Engine.open(dsn, settings=PATIENT) as first:
         await first.queues.configure("orders")
         await listening(first)

@@ -79,7 +79,7 @@ async def test_a_retried_message_can_be_popped_by_the_same_call(patient: Engine)
     assert [(values(each), each.attempt) for each in popped] == [([1], 2)]
 
 
-async def test_a_pop_that_finds_nothing_waits_after_the_acks_are_stored(patient: Engine) -> None:
+async def test_a_pop_without_messages_waits_after_the_acks_are_stored(patient: Engine) -> None:
     await push(patient, "orders", 1)
     first = await pop_one(patient, "orders")
     waiting = asyncio.create_task(

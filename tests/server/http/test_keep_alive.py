@@ -61,7 +61,7 @@ async def test_the_response_does_not_depend_on_the_number_of_the_request(
     assert offset.sub(b"", same(later)) == offset.sub(b"", same(first))
 
 
-async def test_a_message_is_pushed_popped_and_acknowledged_again_and_again(
+async def test_messages_are_pushed_popped_and_acknowledged_on_one_connection(
     shared: Server,
 ) -> None:
     queue = a_queue()
@@ -140,7 +140,7 @@ async def test_garbage_behind_a_waiting_request_does_not_change_its_response(
     assert answer.count(b"HTTP/1.1 ") == 1
 
 
-async def test_requests_behind_a_waiting_one_are_answered_in_their_order(
+async def test_requests_behind_a_waiting_one_get_their_responses_in_order(
     shared: Server,
 ) -> None:
     queue = a_queue()
@@ -159,7 +159,7 @@ async def test_requests_behind_a_waiting_one_are_answered_in_their_order(
     assert b"messages" in heads[0][1]
 
 
-async def test_a_stopping_server_answers_a_waiting_request_and_closes(dsn: str) -> None:
+async def test_a_stopping_server_responds_to_a_waiting_request_and_closes(dsn: str) -> None:
     async with Server(dsn) as server:
         await configure(server, "q")
         async with trained(server, posted("/pop/queue/q", {"batch": 1})) as connection:

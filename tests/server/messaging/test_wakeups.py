@@ -50,7 +50,7 @@ async def test_maintenance_is_applied_before_the_next_heartbeat(dsn: str) -> Non
 
 
 async def test_a_server_that_was_killed_is_woken_by_pushes_after_its_restart(dsn: str) -> None:
-    """Meanwhile the other process has noticed that it is alone, and notifies nobody."""
+    """Meanwhile the other process has noticed that it is the only one, and doesn't notify."""
     async with Server(dsn, PATIENT) as one, Server(dsn, PATIENT) as other:
         async with notifications(dsn) as heard:
 

@@ -1,4 +1,4 @@
-"""Requests are served without a task only if they are whole, alone, and equal a known one."""
+"""Requests are served without a task only if they are whole, single, and equal a known one."""
 
 import asyncio
 import time
@@ -57,10 +57,10 @@ class Wire:
         return self.is_closed
 
     def pause_reading(self) -> None:
-        """Nothing reads."""
+        """Ignore the call."""
 
     def resume_reading(self) -> None:
-        """Nothing reads."""
+        """Ignore the call."""
 
     def close(self) -> None:
         self.is_closed = True

@@ -44,8 +44,8 @@ class Combiner:
     """
     Makes the calls of push, ack and pop, combined where that saves a transaction.
 
-    A call starts at the end of this turn of the loop. While calls carry several requests, they
-    start at least two milliseconds after each other. A running call delays none of the others
+    A call starts at the end of this loop iteration. While calls carry several requests, they
+    start at least two milliseconds after each other. A running call doesn't delay the others
     longer than that. If a combined call fails, its parts are sent one by one, so that an error
     reaches only the callers of the verb that caused it.
     """

@@ -77,7 +77,7 @@ class Cycle(_Responding, RequestResponseCycle):
     """A request that an ASGI task serves, while its body may still arrive."""
 
     raw_head: bytes | None = None
-    """Its head as received, if the request arrived whole and alone."""
+    """Its head as received, if one read returned the whole request and no other bytes."""
 
     def take_body(self) -> bytes | None:
         """Implement `Exchange.take_body`."""

@@ -1,4 +1,4 @@
-"""What the head of a request says, and the connection that it came on."""
+"""The head of a request, and the connection that it came on."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple

@@ -32,7 +32,7 @@ _VOLATILE: Final = (b"x-request-id", b"traceparent", b"tracestate", b"cookie")
 
 
 class KnownHead(NamedTuple):
-    """What a head was found to mean."""
+    """The meaning of a head."""
 
     head: Head
     route: Route

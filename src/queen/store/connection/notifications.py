@@ -86,7 +86,7 @@ class Notifications:
 
     The probes also show the other processes that this one listens, at the latest every
     ``check_seconds``. While no other process listens, notifications of messages are withheld. If
-    one appears after that, it is told to check everything, so it misses nothing.
+    one appears after that, it is asked to check everything, so it misses no message.
     """
 
     def __init__(
