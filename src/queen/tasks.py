@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from asyncio.tasks import _enter_task, _leave_task  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownVariableType] - documented in "Extending asyncio"
 from collections.abc import Coroutine
+from contextvars import copy_context
 from typing import Any
 
 
@@ -22,15 +23,24 @@ class InlineTask:
     Run a coroutine in the current callback, until it waits for the first time.
 
     An asyncio task starts in a later iteration of the loop, which costs more than a short request.
-    For the coroutine this is the current task: it can be cancelled, and it may use timeouts.
-    Python 3.12 has the same as eager tasks.
+    For the coroutine this is the current task: it has a context of its own, it can be cancelled,
+    and it may use timeouts. Python 3.12 has eager tasks for this.
     """
 
-    __slots__ = ("_cancels", "_coroutine", "_is_cancel_due", "_loop", "_waiting")
+    __slots__ = (
+        "__weakref__",
+        "_cancels",
+        "_context",
+        "_coroutine",
+        "_is_cancel_due",
+        "_loop",
+        "_waiting",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._coroutine: Coroutine[Any, Any, None] | None = None
+        self._context = copy_context()
         self._waiting: asyncio.Future[Any] | None = None
         self._is_cancel_due = False
         self._cancels = 0
@@ -38,7 +48,7 @@ class InlineTask:
     def start(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run the coroutine. Call this once, from a callback and not from a task."""
         self._coroutine = coroutine
-        self._step()
+        self._context.run(self._step)
 
     @property
     def is_running(self) -> bool:
@@ -94,11 +104,11 @@ class InlineTask:
 
     def _wait(self, waiting: Any) -> None:  # noqa: ANN401 - whatever the coroutine yields
         if waiting is None:  # A bare yield, as in `asyncio.sleep(0)`.
-            self._loop.call_soon(self._step)
+            self._loop.call_soon(self._step, context=self._context)
             return
         # The protocol of `Future.__await__`.
         waiting._asyncio_future_blocking = False
-        waiting.add_done_callback(self._step)
+        waiting.add_done_callback(self._step, context=self._context)
         self._waiting = waiting
         if self._is_cancel_due and waiting.cancel():
             self._is_cancel_due = False

@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Coroutine
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
 from queen.tasks import InlineTask
+
+NUMBER = ContextVar("number", default=0)
 
 
 class Noted(InlineTask):
@@ -110,3 +113,27 @@ async def test_it_can_be_cancelled_before_it_waits_and_go_on() -> None:
 
     assert await task.end is None
     assert steps == ["cancelled", "again"]
+
+
+async def test_its_context_stays_the_same_and_is_its_own() -> None:
+    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    seen: list[int] = []
+
+    async def body() -> None:
+        token = NUMBER.set(1)
+        await gate
+        await asyncio.sleep(0)
+        seen.append(NUMBER.get())
+        NUMBER.reset(token)
+
+    def start() -> None:
+        task.start(body())
+        seen.append(NUMBER.get())
+
+    task = Noted()
+    asyncio.get_running_loop().call_soon(start)
+    await asyncio.sleep(0)
+    gate.set_result(None)
+
+    assert await task.end is None
+    assert seen == [0, 1]

@@ -279,6 +279,20 @@ async def nothing_to_plan(connection: Connection) -> None:
     del connection
 
 
+async def test_a_caller_cancelled_while_a_connection_is_returned_ends_as_cancelled() -> None:
+    pool = pool_of(FakeConnection())
+    lent = await pool.wait()
+    waiter = asyncio.create_task(pool.wait())
+    await asyncio.sleep(0)
+
+    waiter.cancel()
+    pool.give(lent)
+
+    with pytest.raises(asyncio.CancelledError):
+        await waiter
+    assert await pool.wait() is lent
+
+
 def pool_of(*connections: "FakeConnection", most: int = 1) -> Pool:
     left = iter(connections)
 

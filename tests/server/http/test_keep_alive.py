@@ -4,6 +4,7 @@ Later requests on a connection get the same responses as the first one.
 From the third request with the same head on, the server no longer parses the head.
 """
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -170,6 +171,24 @@ async def test_a_stopping_server_responds_to_a_waiting_request_and_closes(dsn: s
             await server.stop()
 
             assert (await connection.rest()).startswith(b"HTTP/1.1 204 ")
+
+
+async def test_a_stopping_server_responds_to_a_request_whose_body_is_missing(dsn: str) -> None:
+    async with Server(dsn) as server:
+        await configure(server, "q")
+        request = posted("/push", {"items": items("q", 1)})
+        async with trained(server, request) as connection, connected(server) as later:
+            head, _, body = request.partition(b"\r\n\r\n")
+            connection.writer.write(head + b"\r\n\r\n")
+            await connection.writer.drain()
+            assert await pop(server, "q") != []  # The server has read the head before.
+            stopping = asyncio.create_task(server.stop())
+            await later.rest()  # It closes this connection when it stops.
+
+            connection.writer.write(body)
+
+            assert (await connection.rest()).startswith(b"HTTP/1.1 503 ")
+            await stopping
 
 
 async def test_a_body_cannot_contain_a_second_request(shared: Server) -> None:

@@ -42,7 +42,7 @@ def held(log: Log) -> list[int]:
 
 def archive(ledger: Ledger, plan: Plan | None, *, token: int | None = None) -> bool:
     assert plan is not None
-    figures = (1, 1, 1, 0, None)
+    figures = (1, 1, 1, 0, None, 0)
     answer = ledger.call("archive_batch", "orders", plan.batch, token or plan.token, *figures)
     return answer[0]["is_moved"]
 

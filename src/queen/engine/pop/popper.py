@@ -26,6 +26,8 @@ from queen.store import messages as rows
 from queen.wire.messages import PopRequest
 
 _REQUESTS_PER_CALL: Final = 256
+_MOST_FOLLOWING: Final = 8
+"""Targets that are searched in the transaction of a push, while it locks its partitions."""
 
 
 class Popper:
@@ -183,6 +185,8 @@ class Popper:
         """Pops of idle targets, for messages that are about to be stored."""
         following: list[FollowingPop] = []
         for target in () if self._is_closed else self.waiters.idle(queue_ids):
+            if len(following) >= _MOST_FOLLOWING:
+                break  # The push wakes the others after its transaction.
             units = list(islice(target.asking(), MOST_COMBINED))
             if units and (pop := self.claims.follow_push(target, units)) is not None:
                 found: asyncio.Future[list[rows.Record]] = (

@@ -121,6 +121,13 @@ class Protocol(HttpToolsProtocol):
         super().resume_writing()
         self.unsent.forget(self)
 
+    def shutdown(self) -> None:
+        if self._awaiting:
+            # On the general way, this request gets a response before the connection closes.
+            data, self._awaiting = self._awaiting, b""
+            super().data_received(data)
+        super().shutdown()
+
     def abort(self) -> None:
         """Close this connection immediately, and drop unread responses."""
         self._is_aborted = True

@@ -230,8 +230,8 @@ class Database:
     ) -> list[Record]:
         # Without a transaction, PgBouncer may parse a statement on one server and run it on
         # another.
-        await connection.execute(self._begin)
         try:
+            await connection.execute(self._begin)
             rows = await connection.fetch(sql.CALLS[call], *arguments)
             await connection.execute("commit")
         except asyncpg.PostgresError:

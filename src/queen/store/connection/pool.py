@@ -236,7 +236,9 @@ class Pool:
             return await waiter
         except asyncio.CancelledError:
             if waiter.cancelled():
-                self._waiters.remove(waiter)
+                # A connection that was returned meanwhile has already passed over it.
+                with contextlib.suppress(ValueError):
+                    self._waiters.remove(waiter)
             elif waiter.exception() is None:
                 if (connection := waiter.result()) is not None:
                     self.give(connection)
