@@ -98,7 +98,12 @@ async def serve_here(
     tls = preflight.tls(settings)
     # Behind a proxy, all connections come from its address, so the proxy must limit them.
     most = 0 if settings.behind_proxy else settings.max_connections_per_address
-    bound = {"settings": settings, "limits": ConnectionLimits(most), "unsent": app.unsent}
+    bound = {
+        "settings": settings,
+        "limits": ConnectionLimits(most),
+        "unsent": app.unsent,
+        "open_stream": app.open_stream,
+    }
     protocol = type("BoundProtocol", (Protocol,), bound)
     config = uvicorn.Config(
         app,
