@@ -6,7 +6,7 @@ import secrets
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 
@@ -68,7 +68,7 @@ class Stream:
         if message.type is not aiohttp.WSMsgType.TEXT:
             raise EOFError(f"the stream ended: {message.data} {message.extra}")
         found: Any = json.loads(message.data)
-        frames: list[Frame] = found if isinstance(found, list) else [found]
+        frames = cast("list[Frame]", found if isinstance(found, list) else [found])
         for frame in frames:
             note_code(frame.get("problem", {}).get("code"))
         return frames
