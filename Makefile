@@ -43,7 +43,7 @@ RUNTIME_LOCK := $(dir $(STAMP))runtime.lock
 	docs-serve examples format image lock packages reference results schema setup surface sync-types \
 	test test-attacks test-browser test-browser-scale test-fast test-faults test-image test-model test-nightly test-spark \
 	test-spark-short versitygw \
-	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs \
+	bench-against bench-client bench-cost bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs \
 	bench-lake \
 	bench-retention bench-spark
 
@@ -121,7 +121,7 @@ check-prose: $(BIN)/vale
 	PYTHONPATH=src $(BIN)/python -m tools.check_prose README.md CONTRIBUTING.md CHANGELOG.md docs
 
 test: docs
-	$(PYTEST) $(BOUNDED) -n $(WORKERS) --dist worksteal --ignore=tests/spark --ignore=tests/browser
+	$(PYTEST) $(BOUNDED) -n $(WORKERS) --dist worksteal --durations=25 --ignore=tests/spark --ignore=tests/browser
 
 # Chromium on the built dashboard and site; looks of all pages are left in screenshots/.
 test-browser: dashboard docs
@@ -180,6 +180,10 @@ bench-jobs:
 
 bench-client:
 	$(BIN)/python -m benchmarks.client
+
+# The cost of a message: `make bench-cost BENCH_FLAGS="--against v0.1.0 --only open_1000 push_1 floors --rounds 5"`.
+bench-cost:
+	$(BIN)/python -m benchmarks.cost $(BENCH_FLAGS)
 
 # What encryption costs; fails below a ratio of 0.7.
 bench-encryption:

@@ -19,7 +19,6 @@ import uvloop
 from benchmarks.http import Bench
 from benchmarks.http_load import Connection, Push, acking, closed, connections, request
 from benchmarks.load import SETTINGS, machine, payloads
-from queen.engine.engine import Engine
 from queen.store.migrations import migrate
 from tests.support.postgres import Postgres
 from tests.support.server import Server
@@ -114,12 +113,8 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         dsn = postgres.create_database("bench")
         await migrate(dsn)
         admin = await asyncpg.connect(dsn)
-        async with (
-            Server(dsn, KEY) as pushed_to,
-            Server(dsn, KEY) as popped_from,
-            await Engine.open(dsn) as engine,
-        ):
-            bench = Bench(pushed_to, engine, arguments.seconds)
+        async with Server(dsn, KEY) as pushed_to, Server(dsn, KEY) as popped_from:
+            bench = Bench(pushed_to, arguments.seconds, arguments.seconds)
             cost = Cost(pushed_to, popped_from, bench, arguments.seconds)
             pairs = await rounds(cost, arguments.rounds, admin)
         await admin.close()

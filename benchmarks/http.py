@@ -23,7 +23,7 @@ import uvloop
 
 from benchmarks.engine import Ours
 from benchmarks.http_load import Mixed, Open, Push
-from benchmarks.load import SETTINGS, machine, payloads
+from benchmarks.load import SETTINGS, machine, payloads, recycle_wal
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.store.migrations import migrate
@@ -34,6 +34,8 @@ from tests.support.server import Server
 CONNECTIONS = {1: 256, 100: 32, 1000: 8}
 MIXED = 100
 SAFE_P99_MS = 100.0
+GENERATORS = {"http": "benchmarks.http_load"}
+"""The program that creates the load of a transport: takes a task, prints one JSON object."""
 RATIOS = {
     "push_1": "engine_1",
     "push_100": "engine_100",
@@ -43,73 +45,23 @@ RATIOS = {
 """Over HTTP, and with the engine only."""
 
 
-class Bench:
-    """One server, one engine, one database. Each point has its own queue."""
+class EngineBench:
+    """One engine, without HTTP. Each point has its own queue."""
 
-    def __init__(self, server: Server, engine: Engine, seconds: float) -> None:
-        self._server = server
+    def __init__(self, engine: Engine, seconds: float, prefix: str = "engine") -> None:
         self._engine = engine
         self._ours = Ours(engine)
         self._seconds = seconds
+        self._prefix = prefix
         self._number = 0
 
-    def queue(self) -> str:
-        self._number += 1
-        return f"http{self._number}"
-
-    async def load(self, task: Push | Mixed | Open) -> dict[str, Any]:
-        """Run the load in its own process. Returns its last line, and the server's CPU time."""
-        before = cpu_seconds(self._server.pid)
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "benchmarks.http_load",
-            msgspec.json.encode(task).decode(),
-            stdout=subprocess.PIPE,
-        )
-        out, _ = await process.communicate()
-        if process.returncode:
-            raise RuntimeError(f"the load ended with exit code {process.returncode}")
-        said: dict[str, Any] = json.loads(out.splitlines()[-1])
-        said["server_cpu"] = round((cpu_seconds(self._server.pid) - before) / task.seconds, 2)
-        if said["failed"]:
-            raise RuntimeError(f"{said['failed']} requests were rejected")
-        return said
-
     async def push(self, batch: int) -> float:
-        queue = self.queue()
-        await self._server.post("/push", {"items": [{"queue": queue, "payload": 0}]})
-        task = Push(
-            port=self._server.port,
-            queue=queue,
-            batch=batch,
-            connections=CONNECTIONS[batch],
-            seconds=self._seconds,
-        )
-        said = await self.load(task)
-        print(f"  push {batch}: {said}", flush=True)
-        return said["rate"]
-
-    async def push_engine(self, batch: int) -> float:
         return await self._ours.push(self._seconds, batch, CONNECTIONS[batch])
 
     async def mixed(self) -> float:
         """Return the lower rate of pushing and consuming."""
-        task = Mixed(
-            port=self._server.port,
-            queue=self.queue(),
-            batch=MIXED,
-            pushing=16,
-            consuming=16,
-            seconds=self._seconds,
-        )
-        await self._server.post("/configure", {"queue": task.queue})
-        said = await self.load(task)
-        print(f"  mixed: {said}", flush=True)
-        return min(said["pushed"], said["consumed"])
-
-    async def mixed_engine(self) -> float:
-        queue, engine = self.queue(), self._engine
+        self._number += 1
+        queue, engine = f"{self._prefix}{self._number}", self._engine
         await engine.queues.configure(queue)
         deadline = time.perf_counter() + self._seconds
         messages = payloads(MIXED, seed=7)
@@ -138,9 +90,71 @@ class Bench:
         await asyncio.gather(*(produce(n) for n in range(16)), *(consume() for _ in range(16)))
         return min(pushed, consumed) / self._seconds
 
-    async def open_loop(self, rate: float) -> dict[str, Any]:
+
+class Bench:
+    """One server, called over HTTP. Each point has its own queue."""
+
+    def __init__(self, server: Server, seconds: float, open_seconds: float) -> None:
+        self._server = server
+        self._seconds = seconds
+        self._open_seconds = open_seconds
+        self._number = 0
+
+    def queue(self) -> str:
+        self._number += 1
+        return f"http{self._number}"
+
+    async def load(self, task: Push | Mixed | Open, transport: str = "http") -> dict[str, Any]:
+        """Run the load in its own process. Returns its last line, and the server's CPU time."""
+        before = cpu_seconds(self._server.pid)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            GENERATORS[transport],
+            msgspec.json.encode(task).decode(),
+            stdout=subprocess.PIPE,
+        )
+        out, _ = await process.communicate()
+        if process.returncode:
+            raise RuntimeError(f"the load ended with exit code {process.returncode}")
+        said: dict[str, Any] = json.loads(out.splitlines()[-1])
+        said["server_cpu"] = round((cpu_seconds(self._server.pid) - before) / task.seconds, 2)
+        if said["failed"]:
+            raise RuntimeError(f"{said['failed']} requests were rejected")
+        return said
+
+    async def push(self, batch: int) -> float:
+        queue = self.queue()
+        await self._server.post("/push", {"items": [{"queue": queue, "payload": 0}]})
+        task = Push(
+            port=self._server.port,
+            queue=queue,
+            batch=batch,
+            connections=CONNECTIONS[batch],
+            seconds=self._seconds,
+        )
+        said = await self.load(task)
+        print(f"  push {batch}: {said}", flush=True)
+        return said["rate"]
+
+    async def mixed(self) -> float:
+        """Return the lower rate of pushing and consuming."""
+        task = Mixed(
+            port=self._server.port,
+            queue=self.queue(),
+            batch=MIXED,
+            pushing=16,
+            consuming=16,
+            seconds=self._seconds,
+        )
+        await self._server.post("/configure", {"queue": task.queue})
+        said = await self.load(task)
+        print(f"  mixed: {said}", flush=True)
+        return min(said["pushed"], said["consumed"])
+
+    async def open_loop(self, rate: float, transport: str = "http") -> dict[str, Any]:
         task = Open(
-            port=self._server.port, queue=self.queue(), rate=rate, seconds=max(10.0, self._seconds)
+            port=self._server.port, queue=self.queue(), rate=rate, seconds=self._open_seconds
         )
         items: list[dict[str, Any]] = [
             {"queue": task.queue, "partition": f"p{n}", "payload": {}} for n in range(100)
@@ -148,13 +162,13 @@ class Bench:
         await self._server.post("/push", {"items": items})
         drain = {"batch": 100, "partitions": 100, "autoAck": True}
         await self._server.post(f"/pop/queue/{task.queue}", drain)
-        return await self.load(task)
+        return await self.load(task, transport)
 
-    async def highest_rate(self) -> float:
+    async def highest_rate(self, transport: str = "http") -> float:
         """Return the highest rate, in steps of a fifth, at which p99 stays under the bar."""
         best, rate = 0.0, 1_000.0
         while rate < 20_000:
-            said = await self.open_loop(rate)
+            said = await self.open_loop(rate, transport)
             print(f"  open loop at {rate:,.0f}/s: {said}", flush=True)
             if said["p99_ms"] > SAFE_P99_MS or said["not_arrived"]:
                 break
@@ -223,15 +237,18 @@ class Figures:
 
 
 async def rounds(
-    bench: Bench, arguments: argparse.Namespace, admin: "asyncpg.Connection[asyncpg.Record]"
+    bench: Bench,
+    engine: EngineBench,
+    arguments: argparse.Namespace,
+    admin: "asyncpg.Connection[asyncpg.Record]",
 ) -> Figures:
     """Run every point in rounds, first the engine, then HTTP."""
     figures = Figures()
     points: dict[str, Callable[[], Awaitable[float]]] = {}
     for batch in CONNECTIONS:
-        points[f"engine_{batch}"] = lambda batch=batch: bench.push_engine(batch)
+        points[f"engine_{batch}"] = lambda batch=batch: engine.push(batch)
         points[f"push_{batch}"] = lambda batch=batch: bench.push(batch)
-    points["engine_mixed"] = bench.mixed_engine
+    points["engine_mixed"] = engine.mixed
     points["mixed_100"] = bench.mixed
     for round_ in range(arguments.rounds):
         for name, point in points.items():
@@ -251,11 +268,14 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         await migrate(dsn)
         admin = await asyncpg.connect(dsn)
         version = await admin.fetchval("show server_version")
+        await recycle_wal(admin)
         async with (
             Server(dsn, {"LOG_LEVEL": "warning"}) as server,
             await Engine.open(dsn, settings=Settings(), connections=10) as engine,
         ):
-            figures = await rounds(Bench(server, engine, arguments.seconds), arguments, admin)
+            seconds: float = arguments.seconds
+            bench = Bench(server, seconds, open_seconds=max(10.0, seconds))
+            figures = await rounds(bench, EngineBench(engine, seconds), arguments, admin)
         of_peers = await asyncio.to_thread(peers, arguments, postgres.dsn("postgres"))
         await admin.close()
     return {

@@ -318,6 +318,8 @@ class SettingFields(
     """Requests of one kind that wait for a flush."""
     segment_cache_bytes: Count = 64 * 2**20
     """Recent segments kept in memory."""
+    dedup_memory_bytes: Count = 64 * 2**20
+    """Keys of transactionIds kept in memory. Beyond it, keys are rows of an index. 0: always."""
     catalogue_entries: Count = 200_000
     """Names of queues and partitions kept in memory."""
     catalogue_seconds: Seconds = 5.0

@@ -36,7 +36,7 @@ def test_a_step_of_the_tour_exists(file: str, name: str) -> None:
 
 
 def test_the_tour_has_four_walks() -> None:
-    assert len(STEPS) == 41
+    assert len(STEPS) == 43
 
 
 @pytest.mark.parametrize(

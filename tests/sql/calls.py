@@ -3,7 +3,7 @@
 import json
 from collections.abc import Coroutine, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -55,14 +55,29 @@ async def run(connection: "Connection", call: Call) -> list[asyncpg.Record]:
     return await connection.fetch(sql.CALLS[name], *texts)
 
 
+class Known(NamedTuple):
+    """The block of keys that a server knows, and where it has seen the pushed key."""
+
+    offset: int
+    at: datetime | None
+    hit: int | None
+
+
 def push(
     *partition_ids: int,
     keys: Sequence[bytes] = (),
     producers: Sequence[tuple[str, int]] = (),
     scheduled: Sequence[tuple[int, datetime]] = (),
+    known: Known | None = None,
 ) -> Call:
     """Push one message of two bytes to each partition."""
-    return record(_MESSAGES.push(_push(partition_ids, keys, producers, scheduled)))
+    columns = _push(partition_ids, keys, producers, scheduled)
+    if known is not None:
+        columns.known_offsets, columns.known_ats = [known.offset], [known.at]
+        columns.known_seconds, columns.in_blocks, columns.gap_bytes = [1e6], [True], 1000
+        if known.hit is not None:
+            columns.hits, columns.hit_entries, columns.hit_offsets = [1], [1], [known.hit]
+    return record(_MESSAGES.push(columns))
 
 
 def pop(
@@ -92,6 +107,39 @@ def pop(
             )
         )
     )
+
+
+def plain_pop(group_id: int, *, requests: int = 1) -> Pop:
+    """New messages for several requests, as most pops."""
+    return Pop(
+        group_ids=[group_id],
+        ready_since=[None],
+        due_since=[None],
+        partition=None,
+        batches=[1] * requests,
+        partitions=[1] * requests,
+        leases=[None] * requests,
+        is_auto=False,
+        due="never",
+        turn=0,
+    )
+
+
+def pop_new(group_id: int) -> Call:
+    return record(_MESSAGES.pop(plain_pop(group_id)))
+
+
+def combine(
+    *,
+    pushed: Sequence[int] = (),
+    acked: Sequence[Lease] = (),
+    nacked: Sequence[Lease] = (),
+    popped: Sequence[int] = (),
+) -> Call:
+    """A push to partitions, acks or nacks of leases, and pops of groups."""
+    pops = [plain_pop(group_id) for group_id in popped]
+    nacks = _nacks(nacked, 0, "failed")
+    return record(_MESSAGES.combine(_push(pushed), _acks(acked, None), pops, nacks))
 
 
 def segments(partition_id: int, base_offset: int) -> Call:
@@ -231,6 +279,7 @@ def _push(
         keys=list(keys),
         key_entries=[entry + 1 for entry, _ in enumerate(keys)],
         key_places=[0 for _ in keys],
+        key_counts=[1 for _ in keys],
         producers=[name for name, _ in producers],
         sequences=[sequence for _, sequence in producers],
         scheduled_partition_ids=[partition_id for partition_id, _ in scheduled],

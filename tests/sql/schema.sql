@@ -54,6 +54,51 @@ CREATE TYPE queen.claim AS (
 
 
 --
+-- Name: combined; Type: TYPE; Schema: queen; Owner: -
+--
+
+CREATE TYPE queen.combined AS (
+	kind text,
+	ordinal integer,
+	"offset" bigint,
+	created_at timestamp with time zone,
+	xid bigint,
+	code text,
+	group_id bigint,
+	settled bigint,
+	refused int8multirange,
+	is_over boolean,
+	has_more boolean,
+	due_at timestamp with time zone,
+	due_seconds double precision,
+	is_dead boolean,
+	request integer,
+	delivery_id bigint,
+	token uuid,
+	partition_id bigint,
+	partition text,
+	level smallint,
+	attempts integer,
+	until timestamp with time zone,
+	first_offset bigint,
+	end_offset bigint,
+	base_offset bigint,
+	message_count integer,
+	payload bytea,
+	extras bytea,
+	wait_seconds double precision,
+	ready_since timestamp with time zone,
+	due_since timestamp with time zone,
+	expired bigint,
+	lapsed bigint,
+	buried bigint,
+	dropped bigint,
+	evicted bigint,
+	unkept bigint
+);
+
+
+--
 -- Name: popped; Type: TYPE; Schema: queen; Owner: -
 --
 
@@ -379,6 +424,15 @@ CREATE FUNCTION queen.begin_step(p_run queen.workflows, p_step queen.workflow_st
 
 
 --
+-- Name: blocks_after(bigint, bigint, smallint[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.blocks_after(p_partition_id bigint, p_offset bigint, p_generations smallint[], p_valid_from timestamp with time zone) RETURNS TABLE(base_offset bigint, at timestamp with time zone, keys bytea)
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: delivery_ids; Type: SEQUENCE; Schema: queen; Owner: -
 --
 
@@ -514,6 +568,31 @@ CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level
 
 
 --
+-- Name: combine(bigint[], integer[], bytea[], bytea[], bytea[], double precision[], double precision, bigint[], uuid[], int8multirange[], bigint[], bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], text[], bytea[], double precision[], integer[], bigint[], timestamp with time zone[], timestamp with time zone[], text, integer[], integer[], double precision[], boolean, text, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.combine(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_max_delay double precision, p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_ack_partition_ids bigint[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[], p_request_ends integer[], p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer) RETURNS SETOF queen.combined
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET synchronous_commit TO 'on'
+    SET lock_timeout TO '50ms'
+    AS $$ … $$;
+
+
+--
+-- Name: compare_blocks(bigint[], bigint[], timestamp with time zone[], double precision[], bigint, interval[], smallint[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.compare_blocks(p_partition_ids bigint[], p_known_offsets bigint[], p_known_ats timestamp with time zone[], p_known_seconds double precision[], p_gap_bytes bigint, p_windows interval[], p_generations smallint[], p_now timestamp with time zone) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: complete(bigint[], uuid[], bigint[], bigint[], text[], text[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -604,6 +683,15 @@ CREATE FUNCTION queen.dedup_generation(p_class integer, p_at timestamp with time
 
 
 --
+-- Name: dedup_generations(bigint[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.dedup_generations(p_partition_ids bigint[], p_now timestamp with time zone) RETURNS smallint[]
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: dedup_key(bigint, text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -618,6 +706,15 @@ CREATE FUNCTION queen.dedup_key(p_partition_id bigint, p_transaction_id text) RE
 
 CREATE FUNCTION queen.dedup_length(p_class integer) RETURNS bigint
     LANGUAGE sql IMMUTABLE
+    AS $$ … $$;
+
+
+--
+-- Name: dedup_windows(bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.dedup_windows(p_partition_ids bigint[]) RETURNS interval[]
+    LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
 
@@ -1333,6 +1430,47 @@ CREATE FUNCTION queen.keep_sample(p_sample queen.samples) RETURNS void
 
 
 --
+-- Name: key_blocks(bigint[], bigint[], bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.key_blocks(p_partition_ids bigint[], p_offsets bigint[], p_most_bytes bigint) RETURNS TABLE(partition_id bigint, seconds double precision, bytes bigint, base_offset bigint, at timestamp with time zone, keys bytea)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: key_in_blocks(bytea, bigint, bigint, smallint[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.key_in_blocks(p_key bytea, p_partition_id bigint, p_offset bigint, p_generations smallint[], p_valid_from timestamp with time zone) RETURNS TABLE("offset" bigint, at timestamp with time zone)
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: key_in_range(bigint, text, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.key_in_range(p_partition_id bigint, p_transaction_id text, p_first bigint, p_end bigint) RETURNS TABLE("offset" bigint)
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: keys_in_blocks(bytea, integer[], integer[], integer[], bigint[], bigint[], integer[], integer[], bigint[], text[], interval[], smallint[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.keys_in_blocks(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_partition_ids bigint[], p_known_offsets bigint[], p_hits integer[], p_hit_entries integer[], p_hit_offsets bigint[], p_states text[], p_windows interval[], p_generations smallint[], p_now timestamp with time zone) RETURNS TABLE(ordinal integer, "offset" bigint, at timestamp with time zone)
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: keys_of(bytea, integer[], integer[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1570,6 +1708,16 @@ CREATE FUNCTION queen.offset_after(p_partition_id bigint, p_at timestamp with ti
 
 
 --
+-- Name: offsets_of_key(bigint, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.offsets_of_key(p_partition_id bigint, p_transaction_id text) RETURNS TABLE("offset" bigint, at timestamp with time zone)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: open_archive(text, text, text, text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1774,10 +1922,10 @@ CREATE FUNCTION queen.purge_end(p_partition_id bigint, p_queue_id bigint, p_comp
 
 
 --
--- Name: push(bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: push(bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision, bigint[], timestamp with time zone[], double precision[], boolean[], integer[], integer[], bigint[], bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea DEFAULT NULL::bytea, p_key_entries integer[] DEFAULT NULL::integer[], p_key_places integer[] DEFAULT NULL::integer[], p_key_counts integer[] DEFAULT NULL::integer[], p_producers text[] DEFAULT NULL::text[], p_sequences bigint[] DEFAULT NULL::bigint[], p_scheduled_partition_ids bigint[] DEFAULT NULL::bigint[], p_scheduled_delays double precision[] DEFAULT NULL::double precision[], p_scheduled_dues timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_scheduled_payloads bytea[] DEFAULT NULL::bytea[], p_scheduled_extras bytea[] DEFAULT NULL::bytea[], p_scheduled_ttls double precision[] DEFAULT NULL::double precision[], p_max_delay double precision DEFAULT NULL::double precision) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
+CREATE FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea DEFAULT NULL::bytea, p_key_entries integer[] DEFAULT NULL::integer[], p_key_places integer[] DEFAULT NULL::integer[], p_key_counts integer[] DEFAULT NULL::integer[], p_producers text[] DEFAULT NULL::text[], p_sequences bigint[] DEFAULT NULL::bigint[], p_scheduled_partition_ids bigint[] DEFAULT NULL::bigint[], p_scheduled_delays double precision[] DEFAULT NULL::double precision[], p_scheduled_dues timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_scheduled_payloads bytea[] DEFAULT NULL::bytea[], p_scheduled_extras bytea[] DEFAULT NULL::bytea[], p_scheduled_ttls double precision[] DEFAULT NULL::double precision[], p_max_delay double precision DEFAULT NULL::double precision, p_known_offsets bigint[] DEFAULT NULL::bigint[], p_known_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_known_seconds double precision[] DEFAULT NULL::double precision[], p_in_blocks boolean[] DEFAULT NULL::boolean[], p_hits integer[] DEFAULT NULL::integer[], p_hit_entries integer[] DEFAULT NULL::integer[], p_hit_offsets bigint[] DEFAULT NULL::bigint[], p_gap_bytes bigint DEFAULT 0) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_hashjoin TO 'off'
@@ -1788,10 +1936,10 @@ CREATE FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodie
 
 
 --
--- Name: push_keys(bytea, integer[], integer[], integer[], bigint[], integer[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: push_keys(bytea, integer[], integer[], integer[], bigint[], integer[], timestamp with time zone, bigint[], boolean[], integer[], integer[], bigint[], text[], interval[], smallint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.push_keys(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_partition_ids bigint[], p_counts integer[], p_now timestamp with time zone) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
+CREATE FUNCTION queen.push_keys(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_partition_ids bigint[], p_counts integer[], p_now timestamp with time zone, p_known_offsets bigint[], p_in_blocks boolean[], p_hits integer[], p_hit_entries integer[], p_hit_offsets bigint[], p_states text[], p_windows interval[], p_generations smallint[]) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -1903,6 +2051,15 @@ CREATE FUNCTION queen.record_outcomes(p_producers text[], p_sequences bigint[], 
 --
 
 CREATE FUNCTION queen.record_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: record_rows(bigint[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.record_rows(p_partition_ids bigint[], p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -2422,6 +2579,15 @@ CREATE FUNCTION queen.unhold(p_queue text, p_name text) RETURNS boolean
 
 
 --
+-- Name: unpack_blocks(bigint[], smallint[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.unpack_blocks(p_partition_ids bigint[], p_generations smallint[], p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: unpark(bigint, bigint, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2838,6 +3004,199 @@ CREATE TABLE queen.dedup_9 (
     generation smallint NOT NULL,
     key bytea NOT NULL,
     "offset" bigint,
+    at timestamp with time zone NOT NULL
+);
+
+
+--
+-- Name: dedup_blocks; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.dedup_blocks (
+    generation smallint NOT NULL,
+    partition_id bigint NOT NULL,
+    base_offset bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    keys bytea NOT NULL
+)
+PARTITION BY LIST (generation);
+ALTER TABLE ONLY queen.dedup_blocks ALTER COLUMN keys SET STORAGE EXTERNAL;
+
+
+--
+-- Name: dedup_blocks_0; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.dedup_blocks_0 (
+    generation smallint NOT NULL,
+    partition_id bigint NOT NULL,
+    base_offset bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    keys bytea NOT NULL
+);
+ALTER TABLE ONLY queen.dedup_blocks_0 ALTER COLUMN keys SET STORAGE EXTERNAL;
+
+
+--
+-- Name: dedup_blocks_1; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.dedup_blocks_1 (
+    generation smallint NOT NULL,
+    partition_id bigint NOT NULL,
+    base_offset bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    keys bytea NOT NULL
+);
+ALTER TABLE ONLY queen.dedup_blocks_1 ALTER COLUMN keys SET STORAGE EXTERNAL;
+
+
+--
+-- Name: dedup_blocks_10; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.dedup_blocks_10 (
+    generation smallint NOT NULL,
+    partition_id bigint NOT NULL,
+    base_offset bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    keys bytea NOT NULL
+);
+ALTER TABLE ONLY queen.dedup_blocks_10 ALTER COLUMN keys SET STORAGE EXTERNAL;
+
+
+--
+-- Name: dedup_blocks_11; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.dedup_blocks_11 (
+    generation smallint NOT NULL,
+    partition_id bigint NOT NULL,
+    base_offset bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    keys bytea NOT NULL
+);
+ALTER TABLE ONLY queen.dedup_blocks_11 ALTER COLUMN keys SET STORAGE EXTERNAL;
+
+
+--
+-- Name: dedup_blocks_2; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.dedup_blocks_2 (
+    generation smallint NOT NULL,
+    partition_id bigint NOT NULL,
+    base_offset bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    keys bytea NOT NULL
+);
+ALTER TABLE ONLY queen.dedup_blocks_2 ALTER COLUMN keys SET STORAGE EXTERNAL;
+
+
+--
+-- Name: dedup_blocks_3; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.dedup_blocks_3 (
+    generation smallint NOT NULL,
+    partition_id bigint NOT NULL,
+    base_offset bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    keys bytea NOT NULL
+);
+ALTER TABLE ONLY queen.dedup_blocks_3 ALTER COLUMN keys SET STORAGE EXTERNAL;
+
+
+--
+-- Name: dedup_blocks_4; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.dedup_blocks_4 (
+    generation smallint NOT NULL,
+    partition_id bigint NOT NULL,
+    base_offset bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    keys bytea NOT NULL
+);
+ALTER TABLE ONLY queen.dedup_blocks_4 ALTER COLUMN keys SET STORAGE EXTERNAL;
+
+
+--
+-- Name: dedup_blocks_5; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.dedup_blocks_5 (
+    generation smallint NOT NULL,
+    partition_id bigint NOT NULL,
+    base_offset bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    keys bytea NOT NULL
+);
+ALTER TABLE ONLY queen.dedup_blocks_5 ALTER COLUMN keys SET STORAGE EXTERNAL;
+
+
+--
+-- Name: dedup_blocks_6; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.dedup_blocks_6 (
+    generation smallint NOT NULL,
+    partition_id bigint NOT NULL,
+    base_offset bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    keys bytea NOT NULL
+);
+ALTER TABLE ONLY queen.dedup_blocks_6 ALTER COLUMN keys SET STORAGE EXTERNAL;
+
+
+--
+-- Name: dedup_blocks_7; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.dedup_blocks_7 (
+    generation smallint NOT NULL,
+    partition_id bigint NOT NULL,
+    base_offset bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    keys bytea NOT NULL
+);
+ALTER TABLE ONLY queen.dedup_blocks_7 ALTER COLUMN keys SET STORAGE EXTERNAL;
+
+
+--
+-- Name: dedup_blocks_8; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.dedup_blocks_8 (
+    generation smallint NOT NULL,
+    partition_id bigint NOT NULL,
+    base_offset bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    keys bytea NOT NULL
+);
+ALTER TABLE ONLY queen.dedup_blocks_8 ALTER COLUMN keys SET STORAGE EXTERNAL;
+
+
+--
+-- Name: dedup_blocks_9; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.dedup_blocks_9 (
+    generation smallint NOT NULL,
+    partition_id bigint NOT NULL,
+    base_offset bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    keys bytea NOT NULL
+);
+ALTER TABLE ONLY queen.dedup_blocks_9 ALTER COLUMN keys SET STORAGE EXTERNAL;
+
+
+--
+-- Name: dedup_rows; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.dedup_rows (
+    partition_id bigint NOT NULL,
     at timestamp with time zone NOT NULL
 );
 
@@ -3791,6 +4150,90 @@ ALTER TABLE ONLY queen.dedup ATTACH PARTITION queen.dedup_9 FOR VALUES IN ('9');
 
 
 --
+-- Name: dedup_blocks_0; Type: TABLE ATTACH; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.dedup_blocks ATTACH PARTITION queen.dedup_blocks_0 FOR VALUES IN ('0');
+
+
+--
+-- Name: dedup_blocks_1; Type: TABLE ATTACH; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.dedup_blocks ATTACH PARTITION queen.dedup_blocks_1 FOR VALUES IN ('1');
+
+
+--
+-- Name: dedup_blocks_10; Type: TABLE ATTACH; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.dedup_blocks ATTACH PARTITION queen.dedup_blocks_10 FOR VALUES IN ('10');
+
+
+--
+-- Name: dedup_blocks_11; Type: TABLE ATTACH; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.dedup_blocks ATTACH PARTITION queen.dedup_blocks_11 FOR VALUES IN ('11');
+
+
+--
+-- Name: dedup_blocks_2; Type: TABLE ATTACH; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.dedup_blocks ATTACH PARTITION queen.dedup_blocks_2 FOR VALUES IN ('2');
+
+
+--
+-- Name: dedup_blocks_3; Type: TABLE ATTACH; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.dedup_blocks ATTACH PARTITION queen.dedup_blocks_3 FOR VALUES IN ('3');
+
+
+--
+-- Name: dedup_blocks_4; Type: TABLE ATTACH; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.dedup_blocks ATTACH PARTITION queen.dedup_blocks_4 FOR VALUES IN ('4');
+
+
+--
+-- Name: dedup_blocks_5; Type: TABLE ATTACH; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.dedup_blocks ATTACH PARTITION queen.dedup_blocks_5 FOR VALUES IN ('5');
+
+
+--
+-- Name: dedup_blocks_6; Type: TABLE ATTACH; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.dedup_blocks ATTACH PARTITION queen.dedup_blocks_6 FOR VALUES IN ('6');
+
+
+--
+-- Name: dedup_blocks_7; Type: TABLE ATTACH; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.dedup_blocks ATTACH PARTITION queen.dedup_blocks_7 FOR VALUES IN ('7');
+
+
+--
+-- Name: dedup_blocks_8; Type: TABLE ATTACH; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.dedup_blocks ATTACH PARTITION queen.dedup_blocks_8 FOR VALUES IN ('8');
+
+
+--
+-- Name: dedup_blocks_9; Type: TABLE ATTACH; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.dedup_blocks ATTACH PARTITION queen.dedup_blocks_9 FOR VALUES IN ('9');
+
+
+--
 -- Name: allowances allowances_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -3868,6 +4311,14 @@ ALTER TABLE ONLY queen.dead_letters
 
 ALTER TABLE ONLY queen.dead_letters
     ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: dedup_rows dedup_rows_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.dedup_rows
+    ADD CONSTRAINT dedup_rows_pkey PRIMARY KEY (partition_id);
 
 
 --
@@ -4445,6 +4896,104 @@ CREATE INDEX dedup_9_key_idx ON queen.dedup_9 USING hash (key);
 
 
 --
+-- Name: dedup_block; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX dedup_block ON ONLY queen.dedup_blocks USING btree (partition_id, base_offset);
+
+
+--
+-- Name: dedup_blocks_0_partition_id_base_offset_idx; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX dedup_blocks_0_partition_id_base_offset_idx ON queen.dedup_blocks_0 USING btree (partition_id, base_offset);
+
+
+--
+-- Name: dedup_blocks_10_partition_id_base_offset_idx; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX dedup_blocks_10_partition_id_base_offset_idx ON queen.dedup_blocks_10 USING btree (partition_id, base_offset);
+
+
+--
+-- Name: dedup_blocks_11_partition_id_base_offset_idx; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX dedup_blocks_11_partition_id_base_offset_idx ON queen.dedup_blocks_11 USING btree (partition_id, base_offset);
+
+
+--
+-- Name: dedup_blocks_1_partition_id_base_offset_idx; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX dedup_blocks_1_partition_id_base_offset_idx ON queen.dedup_blocks_1 USING btree (partition_id, base_offset);
+
+
+--
+-- Name: dedup_blocks_2_partition_id_base_offset_idx; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX dedup_blocks_2_partition_id_base_offset_idx ON queen.dedup_blocks_2 USING btree (partition_id, base_offset);
+
+
+--
+-- Name: dedup_blocks_3_partition_id_base_offset_idx; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX dedup_blocks_3_partition_id_base_offset_idx ON queen.dedup_blocks_3 USING btree (partition_id, base_offset);
+
+
+--
+-- Name: dedup_blocks_4_partition_id_base_offset_idx; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX dedup_blocks_4_partition_id_base_offset_idx ON queen.dedup_blocks_4 USING btree (partition_id, base_offset);
+
+
+--
+-- Name: dedup_blocks_5_partition_id_base_offset_idx; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX dedup_blocks_5_partition_id_base_offset_idx ON queen.dedup_blocks_5 USING btree (partition_id, base_offset);
+
+
+--
+-- Name: dedup_blocks_6_partition_id_base_offset_idx; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX dedup_blocks_6_partition_id_base_offset_idx ON queen.dedup_blocks_6 USING btree (partition_id, base_offset);
+
+
+--
+-- Name: dedup_blocks_7_partition_id_base_offset_idx; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX dedup_blocks_7_partition_id_base_offset_idx ON queen.dedup_blocks_7 USING btree (partition_id, base_offset);
+
+
+--
+-- Name: dedup_blocks_8_partition_id_base_offset_idx; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX dedup_blocks_8_partition_id_base_offset_idx ON queen.dedup_blocks_8 USING btree (partition_id, base_offset);
+
+
+--
+-- Name: dedup_blocks_9_partition_id_base_offset_idx; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX dedup_blocks_9_partition_id_base_offset_idx ON queen.dedup_blocks_9 USING btree (partition_id, base_offset);
+
+
+--
+-- Name: dedup_rows_old; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX dedup_rows_old ON queen.dedup_rows USING btree (at);
+
+
+--
 -- Name: deliveries_due; Type: INDEX; Schema: queen; Owner: -
 --
 
@@ -4767,6 +5316,90 @@ ALTER INDEX queen.dedup_key ATTACH PARTITION queen.dedup_9_key_idx;
 
 
 --
+-- Name: dedup_blocks_0_partition_id_base_offset_idx; Type: INDEX ATTACH; Schema: queen; Owner: -
+--
+
+ALTER INDEX queen.dedup_block ATTACH PARTITION queen.dedup_blocks_0_partition_id_base_offset_idx;
+
+
+--
+-- Name: dedup_blocks_10_partition_id_base_offset_idx; Type: INDEX ATTACH; Schema: queen; Owner: -
+--
+
+ALTER INDEX queen.dedup_block ATTACH PARTITION queen.dedup_blocks_10_partition_id_base_offset_idx;
+
+
+--
+-- Name: dedup_blocks_11_partition_id_base_offset_idx; Type: INDEX ATTACH; Schema: queen; Owner: -
+--
+
+ALTER INDEX queen.dedup_block ATTACH PARTITION queen.dedup_blocks_11_partition_id_base_offset_idx;
+
+
+--
+-- Name: dedup_blocks_1_partition_id_base_offset_idx; Type: INDEX ATTACH; Schema: queen; Owner: -
+--
+
+ALTER INDEX queen.dedup_block ATTACH PARTITION queen.dedup_blocks_1_partition_id_base_offset_idx;
+
+
+--
+-- Name: dedup_blocks_2_partition_id_base_offset_idx; Type: INDEX ATTACH; Schema: queen; Owner: -
+--
+
+ALTER INDEX queen.dedup_block ATTACH PARTITION queen.dedup_blocks_2_partition_id_base_offset_idx;
+
+
+--
+-- Name: dedup_blocks_3_partition_id_base_offset_idx; Type: INDEX ATTACH; Schema: queen; Owner: -
+--
+
+ALTER INDEX queen.dedup_block ATTACH PARTITION queen.dedup_blocks_3_partition_id_base_offset_idx;
+
+
+--
+-- Name: dedup_blocks_4_partition_id_base_offset_idx; Type: INDEX ATTACH; Schema: queen; Owner: -
+--
+
+ALTER INDEX queen.dedup_block ATTACH PARTITION queen.dedup_blocks_4_partition_id_base_offset_idx;
+
+
+--
+-- Name: dedup_blocks_5_partition_id_base_offset_idx; Type: INDEX ATTACH; Schema: queen; Owner: -
+--
+
+ALTER INDEX queen.dedup_block ATTACH PARTITION queen.dedup_blocks_5_partition_id_base_offset_idx;
+
+
+--
+-- Name: dedup_blocks_6_partition_id_base_offset_idx; Type: INDEX ATTACH; Schema: queen; Owner: -
+--
+
+ALTER INDEX queen.dedup_block ATTACH PARTITION queen.dedup_blocks_6_partition_id_base_offset_idx;
+
+
+--
+-- Name: dedup_blocks_7_partition_id_base_offset_idx; Type: INDEX ATTACH; Schema: queen; Owner: -
+--
+
+ALTER INDEX queen.dedup_block ATTACH PARTITION queen.dedup_blocks_7_partition_id_base_offset_idx;
+
+
+--
+-- Name: dedup_blocks_8_partition_id_base_offset_idx; Type: INDEX ATTACH; Schema: queen; Owner: -
+--
+
+ALTER INDEX queen.dedup_block ATTACH PARTITION queen.dedup_blocks_8_partition_id_base_offset_idx;
+
+
+--
+-- Name: dedup_blocks_9_partition_id_base_offset_idx; Type: INDEX ATTACH; Schema: queen; Owner: -
+--
+
+ALTER INDEX queen.dedup_block ATTACH PARTITION queen.dedup_blocks_9_partition_id_base_offset_idx;
+
+
+--
 -- Name: pipeline_samples pipeline_samples_name_fkey; Type: FK CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -4866,6 +5499,13 @@ REVOKE ALL ON FUNCTION queen.begin_step(p_run queen.workflows, p_step queen.work
 
 
 --
+-- Name: FUNCTION blocks_after(p_partition_id bigint, p_offset bigint, p_generations smallint[], p_valid_from timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.blocks_after(p_partition_id bigint, p_offset bigint, p_generations smallint[], p_valid_from timestamp with time zone) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION bury(p_delivery queen.deliveries, p_offset bigint, p_attempts integer, p_kind text, p_error text, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4936,6 +5576,20 @@ REVOKE ALL ON FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, 
 
 
 --
+-- Name: FUNCTION combine(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_max_delay double precision, p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_ack_partition_ids bigint[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[], p_request_ends integer[], p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.combine(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_max_delay double precision, p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_ack_partition_ids bigint[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[], p_request_ends integer[], p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION compare_blocks(p_partition_ids bigint[], p_known_offsets bigint[], p_known_ats timestamp with time zone[], p_known_seconds double precision[], p_gap_bytes bigint, p_windows interval[], p_generations smallint[], p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.compare_blocks(p_partition_ids bigint[], p_known_offsets bigint[], p_known_ats timestamp with time zone[], p_known_seconds double precision[], p_gap_bytes bigint, p_windows interval[], p_generations smallint[], p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION complete(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4999,6 +5653,13 @@ REVOKE ALL ON FUNCTION queen.dedup_generation(p_class integer, p_at timestamp wi
 
 
 --
+-- Name: FUNCTION dedup_generations(p_partition_ids bigint[], p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.dedup_generations(p_partition_ids bigint[], p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION dedup_key(p_partition_id bigint, p_transaction_id text); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5010,6 +5671,13 @@ REVOKE ALL ON FUNCTION queen.dedup_key(p_partition_id bigint, p_transaction_id t
 --
 
 REVOKE ALL ON FUNCTION queen.dedup_length(p_class integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION dedup_windows(p_partition_ids bigint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.dedup_windows(p_partition_ids bigint[]) FROM PUBLIC;
 
 
 --
@@ -5482,6 +6150,34 @@ REVOKE ALL ON FUNCTION queen.keep_sample(p_sample queen.samples) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION key_blocks(p_partition_ids bigint[], p_offsets bigint[], p_most_bytes bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.key_blocks(p_partition_ids bigint[], p_offsets bigint[], p_most_bytes bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION key_in_blocks(p_key bytea, p_partition_id bigint, p_offset bigint, p_generations smallint[], p_valid_from timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.key_in_blocks(p_key bytea, p_partition_id bigint, p_offset bigint, p_generations smallint[], p_valid_from timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION key_in_range(p_partition_id bigint, p_transaction_id text, p_first bigint, p_end bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.key_in_range(p_partition_id bigint, p_transaction_id text, p_first bigint, p_end bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION keys_in_blocks(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_partition_ids bigint[], p_known_offsets bigint[], p_hits integer[], p_hit_entries integer[], p_hit_offsets bigint[], p_states text[], p_windows interval[], p_generations smallint[], p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.keys_in_blocks(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_partition_ids bigint[], p_known_offsets bigint[], p_hits integer[], p_hit_entries integer[], p_hit_offsets bigint[], p_states text[], p_windows interval[], p_generations smallint[], p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION keys_of(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5657,6 +6353,13 @@ REVOKE ALL ON FUNCTION queen.offset_after(p_partition_id bigint, p_at timestamp 
 
 
 --
+-- Name: FUNCTION offsets_of_key(p_partition_id bigint, p_transaction_id text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.offsets_of_key(p_partition_id bigint, p_transaction_id text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION open_archive(p_name text, p_queue text, p_format text, p_location text); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5790,17 +6493,17 @@ REVOKE ALL ON FUNCTION queen.purge_end(p_partition_id bigint, p_queue_id bigint,
 
 
 --
--- Name: FUNCTION push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_known_offsets bigint[], p_known_ats timestamp with time zone[], p_known_seconds double precision[], p_in_blocks boolean[], p_hits integer[], p_hit_entries integer[], p_hit_offsets bigint[], p_gap_bytes bigint); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_known_offsets bigint[], p_known_ats timestamp with time zone[], p_known_seconds double precision[], p_in_blocks boolean[], p_hits integer[], p_hit_entries integer[], p_hit_offsets bigint[], p_gap_bytes bigint) FROM PUBLIC;
 
 
 --
--- Name: FUNCTION push_keys(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_partition_ids bigint[], p_counts integer[], p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION push_keys(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_partition_ids bigint[], p_counts integer[], p_now timestamp with time zone, p_known_offsets bigint[], p_in_blocks boolean[], p_hits integer[], p_hit_entries integer[], p_hit_offsets bigint[], p_states text[], p_windows interval[], p_generations smallint[]); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.push_keys(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_partition_ids bigint[], p_counts integer[], p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.push_keys(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_partition_ids bigint[], p_counts integer[], p_now timestamp with time zone, p_known_offsets bigint[], p_in_blocks boolean[], p_hits integer[], p_hit_entries integer[], p_hit_offsets bigint[], p_states text[], p_windows interval[], p_generations smallint[]) FROM PUBLIC;
 
 
 --
@@ -5871,6 +6574,13 @@ REVOKE ALL ON FUNCTION queen.record_outcomes(p_producers text[], p_sequences big
 --
 
 REVOKE ALL ON FUNCTION queen.record_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION record_rows(p_partition_ids bigint[], p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.record_rows(p_partition_ids bigint[], p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
@@ -6193,6 +6903,13 @@ REVOKE ALL ON FUNCTION queen.trim_start(p_partition_id bigint, p_queue queen.que
 --
 
 REVOKE ALL ON FUNCTION queen.unhold(p_queue text, p_name text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION unpack_blocks(p_partition_ids bigint[], p_generations smallint[], p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.unpack_blocks(p_partition_ids bigint[], p_generations smallint[], p_now timestamp with time zone) FROM PUBLIC;
 
 
 --

@@ -3,9 +3,11 @@
 from typing import NamedTuple, Self
 
 from queen.engine.caches.catalogue import Catalogue
+from queen.engine.caches.key_windows import KeyWindows
 from queen.engine.caches.segments import SegmentCache
 from queen.engine.encryption.sealer import Sealer
 from queen.engine.metrics.counters import Counters
+from queen.engine.runtime.combiner import Combiner
 from queen.engine.runtime.signals import Signals
 from queen.settings import Settings
 from queen.store.store import Store
@@ -21,6 +23,8 @@ class Core(NamedTuple):
     segments: SegmentCache
     counters: Counters
     sealer: Sealer
+    combiner: Combiner
+    windows: KeyWindows
 
     @classmethod
     def of(cls, store: Store, settings: Settings) -> Self:
@@ -35,4 +39,9 @@ class Core(NamedTuple):
         signals.on_server_replaced.subscribe(catalogue.forget)
         signals.on_server_replaced.subscribe(sealer.forget)
         counters = Counters(settings.metrics_max_queues)
-        return cls(store, settings, signals, catalogue, segments, counters, sealer)
+        combiner = Combiner(store.messages)
+        windows = KeyWindows(store.messages, settings.dedup_memory_bytes)
+        signals.on_server_replaced.subscribe(windows.forget)
+        return cls(
+            store, settings, signals, catalogue, segments, counters, sealer, combiner, windows
+        )

@@ -24,6 +24,7 @@ from queen.engine.push.producers import SHARED, Producer, digest_of
 from queen.engine.push.pusher import Pusher
 from queen.engine.queues import Queues
 from queen.engine.runtime.periodic import PeriodicTask
+from queen.engine.settle.ack_and_pop import AckAndPop
 from queen.engine.settle.acknowledgments import Acknowledger
 from queen.engine.settle.dead_letters import DeadLetters
 from queen.engine.settle.outcome_waiters import MessageWaiters
@@ -71,6 +72,7 @@ class Engine:
         self.outbox_mover = OutboxMover(core, self._pusher)
         self.schedules = Schedules(core, self._pusher)
         acknowledger = self._acknowledger = Acknowledger(core, self._settler, self.results)
+        self._ack_and_pop = AckAndPop(acknowledger, self._settler, self._popper)
         self._transactions = Transactions(core, self._pusher, acknowledger, self.workflows)
         retry_window = RetryWindow(store, settings)
         self.push_fallback = PushFallback(self._pusher, buffer, retry_window)
@@ -225,6 +227,16 @@ class Engine:
     async def pop(self, request: PopRequest) -> list[Delivery]:
         """Claim messages, and wait for them if requested."""
         return await self._popper.pop(request)
+
+    async def pop_and_acknowledge(
+        self,
+        request: PopRequest,
+        acknowledgments: Sequence[Acknowledgment],
+        *,
+        consumer_group: str | None = None,
+    ) -> tuple[list[Acknowledged], list[Delivery]]:
+        """Set the outcomes of messages and claim the next ones, in one transaction."""
+        return await self._ack_and_pop.run(request, acknowledgments, consumer_group)
 
     async def give_back(self, deliveries: Sequence[Delivery]) -> None:
         """Return deliveries that were not sent to their consumer, without counting an attempt."""

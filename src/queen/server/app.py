@@ -3,20 +3,24 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
 from queen import errors
 from queen.server import logs
 from queen.server.auth.oidc import Oidc
-from queen.server.auth.origins import Origins
+from queen.server.auth.origins import Origins, encoded
 from queen.server.auth.permissions import ANYBODY, AUDITED, NOBODY, Permission
 from queen.server.http.answer import Answer, reply
 from queen.server.http.call import Call, Route
+from queen.server.http.cycles import DirectCycle
+from queen.server.http.head import Connection, Head
+from queen.server.http.known_heads import KnownHeads, Recognised
 from queen.server.http.problems import refusal
 from queen.server.http.router import Router
-from queen.server.http.scope_keys import ClientGone
+from queen.server.http.scope_keys import EXCHANGE, ClientGone, Exchange
 from queen.server.http.static_files import StaticFiles, without_prefix
 from queen.server.memory_budget import Unsent
 from queen.server.metrics.host import WorkerSlot
@@ -29,6 +33,7 @@ from queen.settings import Settings
 from queen.store.connection.database import SPENT
 from queen.telemetry import Event
 
+_FEED: Final = "/ws/dashboard"
 _TIMED = (Permission.BROWSE, Permission.ADMIN)
 """Routes for people: their responses report the time in the database."""
 
@@ -49,26 +54,42 @@ class App:
         self._oidc = Oidc(settings) if settings.oidc_client_id else None
         self._files = StaticFiles(settings, self._oidc)
         self.unsent = Unsent(settings.max_unsent_bytes)
+        self.known_heads = KnownHeads(settings.max_body_bytes)
         self.runtime: Runtime | None = None
         self._running = 0
         self._is_idle = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self.settings.path_prefix and scope["type"] != "lifespan":
-            without_prefix(scope, self.settings.path_prefix)
-        if scope["type"] == "http":
-            await self._serve(scope, receive, send)
-        elif scope["type"] == "lifespan":
+        if scope["type"] == "lifespan":
             await self._live(receive, send)
-        elif self.runtime is not None and scope["path"] == "/ws/dashboard":
-            call = Call(scope, receive, self.runtime.state)
-            await self.runtime.feed.serve(scope, receive, send, call)
-        else:
+            return
+        if self.settings.path_prefix:
+            without_prefix(scope, self.settings.path_prefix)
+        if self.runtime is None or (scope["type"] == "websocket" and scope["path"] != _FEED):
             await send({"type": "websocket.close", "code": 1008})
+            return
+        exchange: Exchange | None = scope.pop(EXCHANGE, None)
+        call = Call(Head(scope), self.runtime.state, Connection.of(scope), exchange, receive)
+        call.authorization = call.header(b"authorization")
+        if scope["type"] == "http":
+            await self.respond(call, send)
+        else:
+            await self.runtime.feed.serve(scope, receive, send, call)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def respond_directly(
+        self, found: Recognised, cycle: DirectCycle, connection: Connection
+    ) -> Coroutine[Any, Any, None]:
+        """Respond to a whole request with a known head. The caller runs the coroutine."""
         assert self.runtime is not None
-        call = Call(scope, receive, self.runtime.state)
+        known, _, authorization = found
+        call = Call(known.head, self.runtime.state, connection, cycle)
+        call.route, call.parameters = known.route, known.parameters
+        call.authorization, call.is_known = authorization, True
+        return self.respond(call)
+
+    async def respond(self, call: Call, send: Send | None = None) -> None:
+        """Handle a call, and send its response."""
+        assert self.runtime is not None
         self._running += 1
         try:
             answer = await self.runtime.observer.answer(call, self._answer)
@@ -79,37 +100,47 @@ class App:
             call.share.give_back()
             if not self._running:
                 self._is_idle.set()
-        headers = [
-            (b"x-request-id", call.request_id.encode("latin-1", "replace")),
-            *self._origins.headers,
-        ]
+        exchange = call.exchange
+        if exchange is not None and (raw_head := exchange.raw_head) and answer.status < 400:
+            self.known_heads.learn(raw_head, call)
+        request_id = call.request_id.encode("latin-1", "replace")
+        headers = b"x-request-id: %b\r\n%b" % (request_id, self._origins.encoded_headers)
         if (origin := call.header(b"origin")) is not None:
-            headers += self._origins.cors(origin)
+            headers += encoded(self._origins.cors(origin))
         if call.spent is not None:
-            headers.append((b"server-timing", b"db;dur=%.1f" % (1000 * sum(call.spent))))
-        is_head = scope["method"] == "HEAD"
-        await reply(send, call.exchange, answer, headers, is_head=is_head)
+            headers += b"server-timing: db;dur=%.1f\r\n" % (1000 * sum(call.spent))
+        await reply(send, exchange, answer, headers, is_head=call.method == "HEAD")
 
     async def _answer(self, call: Call) -> Answer:
         """Find the route, check the origin and the caller, and run the handler."""
-        if call.scope["method"] == "OPTIONS" and call.header(b"access-control-request-method"):
+        if call.route is None:
+            answer = await self._route(call)
+            if answer is not None:
+                return answer
+        route = call.route
+        assert route is not None
+        await _authorize(call, route)
+        return await self._handle(call, route)
+
+    async def _route(self, call: Call) -> Answer | None:
+        """Find the route and check the origin, or respond without a route."""
+        head = call.head
+        if head.method == "OPTIONS" and call.header(b"access-control-request-method"):
             return Answer(status=204, headers=self._origins.preflight(call.header(b"origin")))
-        raw_path: bytes = call.scope["raw_path"] or call.scope["path"].encode()
         try:
-            route, call.parameters = self._router.find(call.scope["method"], raw_path)
+            route, call.parameters = self._router.find(head.method, head.raw_path)
         except errors.NoSuchRoute:
-            answer = await self._files.find(call.method, raw_path, call.header)
-            self._origins.check(call.header, call.scope["scheme"], is_page=True)
+            answer = await self._files.find(head.method, head.raw_path, call.header)
+            self._origins.check(call.header, head.scheme, is_page=True)
             return answer
         call.route = route
         self._origins.check(
             call.header,
-            call.scope["scheme"],
+            head.scheme,
             is_page=route.is_public,
             is_taking=route.method == "GET" and route.permission is Permission.CONSUME,
         )
-        await _authorize(call, route)
-        return await self._handle(call, route)
+        return None
 
     async def _handle(self, call: Call, route: Route) -> Answer:
         """Run the handler of an authorized call, and write the audit record."""
@@ -117,7 +148,7 @@ class App:
         observer, cache = self.runtime.observer, self.runtime.cache
         try:
             with observer.span(call):
-                if not route.is_probe:
+                if not (call.is_known or route.is_probe):
                     await call.refuse_unknown(route)
                 if route.method == "GET" and route.permission in _TIMED:
                     call.spent = []
@@ -192,7 +223,11 @@ async def _authorize(call: Call, route: Route) -> None:
         return
     if call.state.is_draining:
         raise errors.Draining("this process is shutting down")
-    call.caller = caller = await authenticator.caller(call.header(b"authorization"))
+    if authenticator.is_open:
+        caller = ANYBODY
+    else:
+        caller = await authenticator.caller(call.authorization)
+    call.caller = caller
     if caller.requests_per_second is not None:
         await authenticator.spend(caller)
     if route.permission is not None:

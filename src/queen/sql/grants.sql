@@ -50,7 +50,11 @@ declare
   v_name record;
 begin
   -- Generations of keys are truncated.
-  for v_name in select inhrelid::regclass as name from pg_inherits where inhparent = 'queen.dedup'::regclass loop
+  for v_name in
+    select inhrelid::regclass as name
+    from pg_inherits
+    where inhparent in ('queen.dedup'::regclass, 'queen.dedup_blocks'::regclass)
+  loop
     execute format('grant truncate on %s to queen_app, queen_retention', v_name.name);
   end loop;
   for v_name in

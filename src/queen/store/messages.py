@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import accumulate
 from typing import Final, Literal, NamedTuple
 from uuid import UUID
 
@@ -44,6 +45,20 @@ class Push(msgspec.Struct, kw_only=True):
     base_producers: list[int] = msgspec.field(default_factory=list[int])
     base_entries: list[int] = msgspec.field(default_factory=list[int])
     """Which outcome needs the offset of which entry. Both count from 1."""
+    queue_ids: set[int] = msgspec.field(default_factory=set[int])
+    """The queues of the messages. Not sent."""
+
+    known_offsets: list[int | None] = msgspec.field(default_factory=list[int | None])
+    """Per entry: the newest block of keys that this process knows. Empty: no keys are compared."""
+    known_ats: list[datetime | None] = msgspec.field(default_factory=list[datetime | None])
+    known_seconds: list[float | None] = msgspec.field(default_factory=list[float | None])
+    in_blocks: list[bool] = msgspec.field(default_factory=list[bool])
+    """Per entry: whether its keys become a block instead of rows."""
+    hits: list[int] = msgspec.field(default_factory=list[int])
+    """Keys that this process has seen, counted from 1, their entries, and where it saw them."""
+    hit_entries: list[int] = msgspec.field(default_factory=list[int])
+    hit_offsets: list[int] = msgspec.field(default_factory=list[int])
+    gap_bytes: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -53,11 +68,26 @@ class Push(msgspec.Struct, kw_only=True):
     def is_repeatable(self) -> bool:
         return any(self.digests)
 
-    def outcome_columns(self) -> tuple[object, ...]:
-        return self.digests, self.outcomes, self.base_producers, self.base_entries
+    @property
+    def is_plain(self) -> bool:
+        """Only segments, without transactionIds, producers and scheduled messages."""
+        return not (self.keys or self.producers or self.scheduled_partition_ids)
 
-    def columns(self) -> tuple[object, ...]:
-        has_keys, has_producers = bool(self.keys), bool(self.producers)
+    def window_columns(self) -> tuple[object, ...]:
+        if not self.known_offsets:
+            return (None,) * 7 + (0,)
+        return (
+            self.known_offsets,
+            self.known_ats,
+            self.known_seconds,
+            self.in_blocks,
+            self.hits,
+            self.hit_entries,
+            self.hit_offsets,
+            self.gap_bytes,
+        )
+
+    def segment_columns(self) -> tuple[object, ...]:
         return (
             self.partition_ids,
             self.counts,
@@ -66,6 +96,15 @@ class Push(msgspec.Struct, kw_only=True):
             # The driver is slow per element of an array, so an array of nulls is not sent.
             self.extras if any(self.extras) else None,
             self.ttls if any(self.ttls) else None,
+        )
+
+    def outcome_columns(self) -> tuple[object, ...]:
+        return self.digests, self.outcomes, self.base_producers, self.base_entries
+
+    def columns(self) -> tuple[object, ...]:
+        has_keys, has_producers = bool(self.keys), bool(self.producers)
+        return (
+            *self.segment_columns(),
             b"".join(self.keys) if has_keys else None,
             self.key_entries if has_keys else None,
             self.key_places if has_keys else None,
@@ -163,6 +202,16 @@ class Pop(msgspec.Struct, kw_only=True, frozen=True):
     turn: int
 
 
+class Combined(NamedTuple):
+    """The rows of a combined call, as the calls alone would return them."""
+
+    pushed: list[Record]
+    settled: list[Record]
+    """Of acks or nacks."""
+    popped: list[list[Record]]
+    """One list per pop."""
+
+
 class Messages:
     """The delivery operations of one database."""
 
@@ -171,9 +220,15 @@ class Messages:
 
     async def push(self, push: Push) -> list[Record]:
         if push.is_repeatable:
-            columns = (*push.columns(), *push.outcome_columns())
+            columns = (*push.columns(), *push.window_columns(), *push.outcome_columns())
             return await self._database.fetch("push_once", *columns)
-        return await self._database.fetch("push", *push.columns())
+        return await self._database.fetch("push", *push.columns(), *push.window_columns())
+
+    async def key_blocks(
+        self, partition_ids: Sequence[int], offsets: Sequence[int], most_bytes: int
+    ) -> list[Record]:
+        """Blocks of keys from an offset on, with one row per partition first."""
+        return await self._database.fetch("key_blocks", partition_ids, offsets, most_bytes)
 
     async def pop(self, pop: Pop) -> list[Record]:
         return await self._database.fetch(
@@ -200,21 +255,60 @@ class Messages:
             raise errors.MessagesDamaged(f"PostgreSQL cannot read it: {error.sqlstate}") from error
 
     async def ack(self, acks: Sequence[Ack]) -> list[Record]:
-        partition_ids = [ack.partition_id for ack in acks]
         kept = [(at, offset, *each) for at, ack in enumerate(acks, 1) for offset, each in ack.kept]
-        return await self._database.fetch(
-            "ack",
-            [ack.delivery_id for ack in acks],
-            [ack.token for ack in acks],
-            [ack.ranges and _multirange(ack.ranges) for ack in acks],
-            partition_ids if any(partition_ids) else None,
-            *_columns(kept, 5),
-        )
+        return await self._database.fetch("ack", *_ack_columns(acks), *_columns(kept, 5))
 
     async def nack(self, settlements: Sequence[Settlement]) -> list[Record]:
         return await self._database.fetch(
             "nack", *_nack_columns(settlements), *_results_of(settlements)
         )
+
+    async def combine(
+        self,
+        push: Push | None,
+        acks: Sequence[Ack],
+        pops: Sequence[Pop],
+        settlements: Sequence[Settlement] = (),
+    ) -> Combined:
+        """
+        A push, then acks without results or nacks, then pops, in one transaction.
+
+        Several pops are pops of one group each, without further options.
+        """
+        segments = (
+            (None,) * 7 if push is None else (*push.segment_columns(), push.max_delay_seconds)
+        )
+        first = pops[0] if pops else None
+        found = await self._database.fetch(
+            "combine",
+            *segments,
+            *_ack_columns(acks),
+            *_nack_columns(settlements),
+            *_results_of(settlements),
+            list(accumulate(len(pop.batches) for pop in pops)),
+            [each for pop in pops for each in pop.group_ids],
+            [each for pop in pops for each in pop.ready_since],
+            [each for pop in pops for each in pop.due_since],
+            first and first.partition,
+            [each for pop in pops for each in pop.batches],
+            [each for pop in pops for each in pop.partitions],
+            [each for pop in pops for each in pop.leases],
+            first and first.is_auto,
+            first and first.due,
+            first and first.turn,
+        )
+        popped: list[list[Record]] = [[] for _ in pops]
+        combined = Combined([], [], popped)
+        for row in found:
+            kind = row["kind"]
+            if kind == "popped":
+                number: int = row["ordinal"]
+                popped[number - 1].append(row)
+            elif kind in ("acked", "nacked"):
+                combined.settled.append(row)
+            else:
+                combined.pushed.append(row)
+        return combined
 
     async def extend(
         self, leases: Sequence[tuple[int, UUID]], seconds: Sequence[float | None]
@@ -299,6 +393,16 @@ def _results_of(settlements: Sequence[Settlement]) -> list[list[object] | None]:
     """The columns of results, with nulls for settlements without one."""
     kept = [each.kept or (None, None, None) for each in settlements]
     return _columns(kept if any(each.kept for each in settlements) else (), 3)
+
+
+def _ack_columns(acks: Sequence[Ack]) -> tuple[object, ...]:
+    partition_ids = [ack.partition_id for ack in acks]
+    return (
+        [ack.delivery_id for ack in acks],
+        [ack.token for ack in acks],
+        [ack.ranges and _multirange(ack.ranges) for ack in acks],
+        partition_ids if any(partition_ids) else None,
+    )
 
 
 def _nack_columns(settlements: Sequence[Settlement]) -> tuple[object, ...]:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+import asyncpg
 import pytest
 
 from queen import errors
@@ -109,15 +110,14 @@ async def test_a_queue_created_during_a_shared_read_is_found(engine: Engine, slo
     assert list(await late) == ["orders"]
 
 
-async def test_one_queue_with_unreadable_options_hides_no_other(
-    engine: Engine,
-) -> None:
+async def test_one_queue_with_unreadable_options_hides_no_other(engine: Engine, dsn: str) -> None:
     await engine.queues.configure("orders", {})
     await engine.queues.configure("broken", {})
-    async with engine.store.database._lend() as connection:  # pyright: ignore[reportPrivateUsage]
-        await connection.execute(
-            "update queen.queues set schema = '{\"type\": 5}' where name = 'broken'"
-        )
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(
+        "update queen.queues set schema = '{\"type\": 5}' where name = 'broken'"
+    )
+    await connection.close()
     engine.catalogue.forget_options()
 
     both = asyncio.create_task(engine.catalogue.queues(["broken", "orders"]))

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -40,6 +40,28 @@ async def connections(dsn: str, name: str) -> int:
             " where application_name = $1 and datname = current_database()",
             name,
         )
+    finally:
+        await connection.close()
+
+
+@contextlib.asynccontextmanager
+async def noted_warming(dsn: str) -> AsyncGenerator[Callable[[], Awaitable[int]]]:
+    """Record which connections are warmed. Yields a function that counts all others."""
+    connection = await asyncpg.connect(dsn)
+    await connection.execute("create table warmed (pid int)")
+    await connection.execute(
+        "create or replace function queen.warm() returns void language sql as"
+        " 'insert into public.warmed values (pg_backend_pid())'"
+    )
+
+    async def unwarmed() -> int:
+        return await connection.fetchval(
+            "select count(*) from pg_stat_activity where application_name = 'queen'"
+            " and datname = current_database() and pid not in (select pid from warmed)"
+        )
+
+    try:
+        yield unwarmed
     finally:
         await connection.close()
 
@@ -93,6 +115,30 @@ async def test_connections_of_a_server_are_warmed_before_use(dsn: str) -> None:
         assert [row["name"] for row in made] == ["orders"]
 
 
+async def test_a_connection_that_replaces_an_idle_one_is_warmed_before_use(dsn: str) -> None:
+    async with noted_warming(dsn) as unwarmed:
+        database = await Database.open(
+            dsn, Connecting(connections=9, idle_seconds=1, is_warmed=True)
+        )
+        try:
+
+            async def have_grown() -> bool:
+                await asyncio.gather(*(database.fetch("now") for _ in range(50)))
+                return await connections(dsn, "queen") == 3
+
+            async def is_one_left() -> bool:
+                return await connections(dsn, "queen") == 1
+
+            async def have_grown_warm() -> bool:
+                return await have_grown() and await unwarmed() == 0
+
+            await until(have_grown)
+            await until(is_one_left)
+            await until(have_grown_warm)
+        finally:
+            await database.close()
+
+
 async def test_a_database_that_cannot_be_warmed_is_used_unwarmed(dsn: str) -> None:
     connection = await asyncpg.connect(dsn)
     await connection.execute("drop function queen.warm()")
@@ -126,7 +172,7 @@ async def test_waiting_for_a_connection_is_bounded(dsn: str) -> None:
         held = await pop_one(engine, "orders")
         async with locked(dsn, "queen.deliveries"):
             stuck = asyncio.create_task(extend(engine, lease(held)))
-            while engine.store.database._pool.get_idle_size():  # noqa: ASYNC110 # pyright: ignore[reportPrivateUsage]
+            while engine.store.database._pool.free:  # noqa: ASYNC110 # pyright: ignore[reportPrivateUsage]
                 await asyncio.sleep(0.01)
             begun = time.monotonic()
             with pytest.raises(DatabaseUnavailable):

@@ -1,8 +1,7 @@
 """Processes notify each other, and replace a connection that receives no notifications."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
@@ -10,7 +9,7 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.settings import Settings
-from queen.store.connection.notifications import News, Notifications
+from queen.store.connection.notifications import News
 from tests.engine.helpers import (
     ack,
     asleep,
@@ -23,42 +22,10 @@ from tests.engine.helpers import (
     until,
     values,
 )
+from tests.engine.runtime.listener import Listener
 from tests.support.gate import Gate
 
 PATIENT = Settings(safety_poll_ms=600_000, catalogue_seconds=600)
-
-
-class Listener:
-    """A `Notifications` instance and the notifications it received."""
-
-    def __init__(self, dsn: str) -> None:
-        self.news: list[News | None] = []
-        self.notifications = Notifications(
-            dsn, debounce_seconds=0.001, heard=self.news.append, check_seconds=0.3
-        )
-
-    @classmethod
-    @contextlib.asynccontextmanager
-    async def open(cls, dsn: str) -> "AsyncGenerator[Listener]":
-        listener = cls(dsn)
-        listener.notifications.start()
-        try:
-            await listener.connects(1)
-            yield listener
-        finally:
-            await listener.notifications.close()
-
-    async def connects(self, times: int) -> None:
-        async def is_connected() -> bool:
-            return self.news.count(None) >= times
-
-        await until(is_connected)
-
-    async def hears(self, queue_id: int) -> None:
-        async def is_heard() -> bool:
-            return any(each is not None and queue_id in each.queue_ids for each in self.news)
-
-        await until(is_heard)
 
 
 @pytest.fixture

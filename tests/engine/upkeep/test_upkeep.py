@@ -129,16 +129,21 @@ async def test_scheduled_messages_are_stored_without_a_pop(
     assert await drain(engine, "orders") == ["a"]
 
 
+KEYS = "select at from queen.dedup union all select at from queen.dedup_blocks"
+
+
+@pytest.mark.parametrize("delay_seconds", [None, 5])  # Keys of scheduled messages are rows.
 async def test_keys_outside_every_window_are_truncated(
-    engine: Engine, clock: Clock, upkeep: Upkeep
+    engine: Engine, clock: Clock, upkeep: Upkeep, delay_seconds: float | None
 ) -> None:
-    await push(engine, "orders", "a", transaction_id="t")
+    fields: dict[str, Any] = {"transaction_id": "t", "delay_seconds": delay_seconds}
+    await push(engine, "orders", "a", **fields)
     counts: list[int] = []
     statuses: list[str] = []
     for _ in range(4):
         await sweep(upkeep, clock)
-        counts += [row[0] for row in await fetch(engine, "select count(*) from queen.dedup")]
-        (again,) = await push(engine, "others", "a", transaction_id="t", partition=str(len(counts)))
+        counts.append(len(await fetch(engine, KEYS)))
+        (again,) = await push(engine, "others", "a", partition=str(len(counts)), **fields)
         statuses.append(again.status)
         await clock.advance(seconds=DAY)
 
@@ -160,15 +165,16 @@ async def test_a_key_is_known_until_the_end_of_its_window(
     assert (known.status, unknown.status) == ("duplicate", "queued")
 
 
+@pytest.mark.parametrize("delay_seconds", [None, 5])
 async def test_a_clock_that_moves_backwards_removes_no_key(
-    engine: Engine, clock: Clock, upkeep: Upkeep
+    engine: Engine, clock: Clock, upkeep: Upkeep, delay_seconds: float | None
 ) -> None:
     await clock.advance(seconds=DAY)
-    await push(engine, "orders", "a", transaction_id="t")
+    await push(engine, "orders", "a", transaction_id="t", delay_seconds=delay_seconds)
     # Now its generation looks like the old one.
     await sweep(upkeep, clock, seconds=-DAY)
 
-    assert len(await fetch(engine, "select 1 from queen.dedup")) == 1
+    assert len(await fetch(engine, KEYS)) == 1
 
 
 async def test_an_inactive_producer_is_forgotten(

@@ -47,6 +47,14 @@ async def test_each_operation_needs_its_permission(guarded: Server, dsn: str) ->
     assert {each["problem"]["code"] for each in frames} == {"forbidden"}
 
 
+async def test_a_push_needs_the_permission_to_produce(guarded: Server, dsn: str) -> None:
+    for permissions in (["consume"], ["browse"]):
+        key = await make_key(dsn, permissions=permissions)
+        async with stream(guarded, bearing(key)) as opened:
+            frame = await opened.call(push=items("q", 1))
+        assert frame["problem"]["code"] == "forbidden"
+
+
 async def test_operations_stay_inside_the_scopes_of_a_key(guarded: Server, dsn: str) -> None:
     admin = Caller(guarded, await make_key(dsn))
     key = await make_key(dsn, role="read-write", scopes=[{"queue": "mine-*"}])

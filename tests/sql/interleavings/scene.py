@@ -101,8 +101,13 @@ async def take(
     partition: str | None = None,
     is_auto: bool = False,
     due_first: bool = True,
+    is_plain: bool = False,
 ) -> list[Lease]:
-    """Pop, and join the runs of each delivery."""
+    """
+    Pop, and join the runs of each delivery.
+
+    `is_plain`: as most pops do, which need one statement.
+    """
     rows = await store.messages.pop(
         Pop(
             group_ids=[scene.group_id],
@@ -110,10 +115,10 @@ async def take(
             due_since=[None],
             partition=partition,
             batches=[batch],
-            partitions=[10],
+            partitions=[1 if is_plain else 10],
             leases=[None],
             is_auto=is_auto,
-            due="first" if due_first else "last",
+            due="never" if is_plain else "first" if due_first else "last",
             turn=0,
         )
     )

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 VERBS: Final[Mapping[str, Verb]] = {
     "push": push("x"),
     "pop": pop(),
+    "plain pop": pop(is_plain=True),
     "auto-ack": pop(is_auto=True),
     "ack": ack(),
     "nack": nack(),
@@ -28,7 +29,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "extend": extend(),
     "redrive": redrive(),
 }
-NEED_NO_LEASE: Final = {"push", "pop", "auto-ack", "redrive"}
+NEED_NO_LEASE: Final = {"push", "pop", "plain pop", "auto-ack", "redrive"}
 PAIRS: Final = tuple(combinations_with_replacement(VERBS, 2))
 TRIPLES: Final = (
     ("push", "pop", "ack"),

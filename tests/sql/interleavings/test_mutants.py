@@ -10,13 +10,23 @@ import pytest
 
 from queen import sql
 from queen.store.messages import Ack
+from queen.store.store import Store
 from tests.sql.interleavings.lab import Lab, schedules
-from tests.sql.interleavings.scene import LEASE_SECONDS, Setting, Verb, Violation, take
+from tests.sql.interleavings.scene import (
+    LEASE_SECONDS,
+    OneConnection,
+    Scene,
+    Setting,
+    Verb,
+    Violation,
+    take,
+)
 from tests.sql.interleavings.verbs import ack, extend, nack, pop, push, release
 
 DRAINED: Final = Setting(1)
 BEHIND: Final = Setting(2)
 UNTOUCHED: Final = Setting(1, is_claimed=False)
+UNTOUCHED_BEHIND: Final = Setting(2, is_claimed=False)
 EXPIRED: Final = Setting(1, is_expired=True)
 
 Check = Callable[[Lab], Awaitable[None]]
@@ -32,7 +42,7 @@ class Change(NamedTuple):
 
 NO_PARTITION_LOCK: Final = Change(
     "push",
-    r"(select p\.id, p\.queue_id from queen\.partitions p where p\.id = w\.id) for no key update",
+    r"(where p\.id = any \(v_wanted\) order by p\.id) for no key update",
     r"\1",
 )
 OFFSETS_FROM_A_SEQUENCE: Final = Change(
@@ -42,10 +52,16 @@ OFFSETS_FROM_A_SEQUENCE: Final = Change(
 )
 LOCKS_AS_NAMED: Final = Change(
     "push",
-    r"(from unnest\(v_wanted\) with ordinality u \(id, ordinal\)) order by u\.id",
-    r"\1 order by u.ordinal",
+    r"queen\.partitions p where p\.id = any \(v_wanted\) order by p\.id for no key update",
+    "unnest(v_wanted) u (id) cross join lateral ("
+    "select p.id, p.queue_id from queen.partitions p where p.id = u.id for no key update) p",
 )
 IDLE_WITHOUT_LOCK: Final = {
+    "when a plain delivery ends": Change(
+        "ack",
+        r"array_agg\(\(\s+select p\.id\s+from queen\.partitions p[^;]*?skip locked\s*\)\)",
+        "array_agg(d.partition_id)",
+    ),
     "when a delivery ends": Change(
         "deliveries",
         r"v_locked := array\([^;]*?any \(v_drained\)[^;]*?skip locked\s*\)",
@@ -67,8 +83,20 @@ NO_LOCK_TO_COUNT: Final = Change(
     r"perform 1\s+from queen\.partitions p[^;]*?skip locked;\s+continue when not found;",
     "null;",
 )
-NO_HOLD: Final = Change(
-    "claim_new", r"(v_hold\s+boolean :=) p_queue\.in_order and not p_auto", r"\1 false"
+NO_HOLD: Final = {
+    "pop": Change(
+        "claim_new", r"(v_hold\s+boolean :=) p_queue\.in_order and not p_auto", r"\1 false"
+    ),
+    "plain pop": Change(
+        "pop",
+        r"(claimed = f\.end_offset,) held = true, ready_at = null",
+        r"\1 held = false, ready_at = v_now",
+    ),
+}
+DRAINED_BEFORE_THE_LOCK: Final = Change(
+    "ack",
+    r"coalesce\(c\.claimed >= n\.next_offset and (g\.partition_id = any \(v_locked\))",
+    r"coalesce(\1",
 )
 NO_TOKEN: Final = {
     "ack": (Change("ack", r" and d\.token = a\.token", ""),),
@@ -83,7 +111,7 @@ NO_TOKEN: Final = {
     "extend": (Change("extend", r" and d\.token = a\.token", ""),),
     "release": (Change("give_back", r" and d\.token = a\.token", ""),),
 }
-KEYS: Final = r"  if p_keys is not null then\s+return query\s+select k\.\*.*?\n  end if;\n"
+KEYS: Final = r"  if p_keys is not null then\s+v_spans := .*?\n  end if;\n"
 """The block of push that searches for known transactionIds."""
 
 
@@ -213,6 +241,29 @@ async def deliveries_end_beside_pushes(lab: Lab) -> None:
     await lab.step_through({"push": push("x"), "ack": ack()}, [DRAINED, BEHIND], is_ordered=True)
 
 
+async def other_deliveries_end_beside_pushes(lab: Lab) -> None:
+    await lab.step_through(
+        {"push": push("x"), "ack": ack()},
+        [DRAINED, BEHIND],
+        is_ordered=True,
+        options={"concurrency_limit": 100},
+    )
+
+
+async def an_ack_waits_while_a_push_commits(lab: Lab) -> None:
+    """The ack began before the push, and locks the partition after it."""
+
+    async def lock_pair(scene: Scene, store: Store) -> None:
+        assert isinstance(store.database, OneConnection)
+        await store.database.connection.fetch(
+            "select 1 from queen.consumers where group_id = $1 for no key update", scene.group_id
+        )
+
+    scene = await lab.scene(is_ordered=True)
+    await lab.run(scene, [lock_pair, ack(), push("x")], (0, 1, 2, 2, 0, 1))
+    await lab.check(scene)
+
+
 async def claims_beside_pushes(lab: Lab) -> None:
     for verb in (pop(), pop(is_auto=True)):
         await lab.step_through({"push": push("x"), "pop": verb}, [UNTOUCHED], is_ordered=False)
@@ -235,7 +286,8 @@ async def empty_searches_beside_pushes(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("name", "check"),
     [
-        ("when a delivery ends", deliveries_end_beside_pushes),
+        ("when a plain delivery ends", deliveries_end_beside_pushes),
+        ("when a delivery ends", other_deliveries_end_beside_pushes),
         ("when all is claimed", claims_beside_pushes),
         ("when there was nothing", empty_searches_beside_pushes),
     ],
@@ -244,6 +296,11 @@ async def test_a_pair_made_idle_without_the_partition_lock_misses_a_message(
     lab: Lab, name: str, check: Check
 ) -> None:
     await prove(lab, check, (IDLE_WITHOUT_LOCK[name],), "lost wake-up")
+
+
+async def test_a_pair_drained_before_the_lock_misses_a_message(lab: Lab) -> None:
+    check = an_ack_waits_while_a_push_commits
+    await prove(lab, check, (DRAINED_BEFORE_THE_LOCK,), "lost wake-up")
 
 
 async def redeliveries_are_counted_beside_pushes(lab: Lab) -> None:
@@ -294,15 +351,28 @@ async def test_a_message_that_is_ready_exactly_now_is_delivered(lab: Lab) -> Non
     await prove(lab, a_message_is_ready_now, (change,), "ready now")
 
 
+async def test_a_plain_message_that_is_ready_exactly_now_is_delivered(lab: Lab) -> None:
+    async def check(lab: Lab) -> None:
+        await stand_still(lab)
+        scene = await lab.scene(is_ordered=True, is_claimed=False)
+        if not await take(scene, lab.store, batch=1, is_plain=True):
+            raise Violation("a message that is ready now is not given")
+
+    await prove(
+        lab, check, (Change("pop", r"c\.ready_at <= v_now", "c.ready_at < v_now"),), "ready"
+    )
+
+
 # --- no hold
 
 
-async def pops_of_an_ordered_queue(lab: Lab) -> None:
-    await lab.step_through({"a": pop(), "b": pop()}, [BEHIND], is_ordered=True)
+@pytest.mark.parametrize("name", NO_HOLD)
+async def test_without_the_hold_an_ordered_partition_has_two_leases(lab: Lab, name: str) -> None:
+    async def pops_of_an_ordered_queue(lab: Lab) -> None:
+        one = pop(batch=1, is_plain=name == "plain pop")
+        await lab.step_through({"a": one, "b": one}, [UNTOUCHED_BEHIND], is_ordered=True)
 
-
-async def test_without_the_hold_an_ordered_partition_has_two_leases(lab: Lab) -> None:
-    await prove(lab, pops_of_an_ordered_queue, (NO_HOLD,), "two holders")
+    await prove(lab, pops_of_an_ordered_queue, (NO_HOLD[name],), "two holders|was given")
 
 
 # --- dedup before the lock
@@ -329,3 +399,35 @@ async def test_transaction_ids_checked_before_the_lock_are_stored_twice(lab: Lab
         ),
     )
     await prove(lab, pushes_of_one_transaction_id, changes, "stored twice")
+
+
+# --- keys in memory
+
+
+async def pushes_of_one_key_in_blocks(lab: Lab) -> None:
+    """Servers with empty memory, and older servers whose keys are rows."""
+    for forms in ((True, True), (True, False), (False, True)):
+        for order in schedules(2):
+            scene = await lab.scene(is_ordered=True)
+            verbs = [push("x", has_key=True, in_blocks=in_blocks) for in_blocks in forms]
+            await lab.run(scene, verbs, order)
+            await lab.check(scene)
+
+
+async def test_keys_in_blocks_that_a_server_does_not_know_are_compared(lab: Lab) -> None:
+    changes = (
+        Change(
+            "dedup_blocks", r"when n\.base_offset = k\.base_offset and n\.at = k\.at", "when true"
+        ),
+    )
+    await prove(lab, pushes_of_one_key_in_blocks, changes, "stored twice")
+
+
+async def test_blocks_become_rows_for_a_server_without_memory(lab: Lab) -> None:
+    changes = (Change("push_keys", r"perform queen\.unpack_blocks\([^;]*;", "null;"),)
+    await prove(lab, pushes_of_one_key_in_blocks, changes, "stored twice")
+
+
+async def test_a_server_with_memory_searches_the_rows_of_others(lab: Lab) -> None:
+    changes = (Change("dedup_blocks", r"insert into queen\.dedup_rows as r [^;]*;", "null;"),)
+    await prove(lab, pushes_of_one_key_in_blocks, changes, "stored twice")

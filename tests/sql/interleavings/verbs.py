@@ -13,8 +13,12 @@ from tests.sql.interleavings.scene import (
 )
 
 
-def push(*partitions: str, has_key: bool = False) -> Verb:
-    """Push one message to each of these, in this order. `has_key` gives the first one the key."""
+def push(*partitions: str, has_key: bool = False, in_blocks: bool = False) -> Verb:
+    """
+    Push one message to each of these, in this order. `has_key` gives the first one the key.
+
+    `in_blocks`: as a server that knows no other block.
+    """
 
     async def verb(scene: Scene, store: Store) -> None:
         columns = segment([scene.partition_ids[partition] for partition in partitions])
@@ -23,7 +27,15 @@ def push(*partitions: str, has_key: bool = False) -> Verb:
             columns.key_counts = [1]
             columns.key_entries = [1]
             columns.key_places = [0]
+        if in_blocks:
+            columns.known_offsets = [-1 for _ in partitions]
+            columns.known_ats = [None for _ in partitions]
+            columns.known_seconds = [1e6 for _ in partitions]
+            columns.in_blocks = [True for _ in partitions]
+            columns.gap_bytes = 1_000_000
         for row in await store.messages.push(columns):
+            if row["kind"] == "gap":
+                continue
             if row["kind"] == "stored":
                 scene.pushed[partitions[row["ordinal"] - 1]] += 1
             elif row["kind"] != "duplicate":
@@ -34,11 +46,19 @@ def push(*partitions: str, has_key: bool = False) -> Verb:
     return verb
 
 
-def pop(*, batch: int = 4, is_auto: bool = False, is_due_first: bool = True) -> Verb:
-    """Pop for the group. Auto-ack settles immediately."""
+def pop(
+    *,
+    batch: int = 4,
+    is_auto: bool = False,
+    is_due_first: bool = True,
+    is_plain: bool = False,
+) -> Verb:
+    """Pop for the group. Auto-ack settles immediately. `is_plain`: only new messages."""
 
     async def verb(scene: Scene, store: Store) -> None:
-        for lease in await take(scene, store, batch=batch, is_auto=is_auto, due_first=is_due_first):
+        for lease in await take(
+            scene, store, batch=batch, is_auto=is_auto, due_first=is_due_first, is_plain=is_plain
+        ):
             if is_auto:
                 scene.settled.update((lease.partition, offset) for offset in lease.offsets)
 

@@ -116,8 +116,8 @@ def _scan(node: dict[str, Any], statement: str) -> Scan:
     return Scan(
         kind=node["Node Type"],
         # Generations of one table.
-        table=re.sub(r"^dedup_\d+", "dedup", node["Relation Name"]),
-        index=re.sub(r"^dedup_\d+", "dedup", index),
+        table=re.sub(r"^(dedup|dedup_blocks)_\d+", r"\1", node["Relation Name"]),
+        index=re.sub(r"^(dedup|dedup_blocks)_\d+", r"\1", index),
         condition=next(filter(None, conditions), ""),
         is_backward=node.get("Scan Direction") == "Backward",
         statement=" ".join(statement.split()),

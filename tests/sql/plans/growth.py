@@ -15,7 +15,7 @@ ROUNDS = 7
 """PostgreSQL may plan five executions separately before it uses a generic plan."""
 SMALL_PAGES = 20
 LARGE_TABLES = {
-    *("consumers", "dead_letters", "dedup", "deliveries"),
+    *("consumers", "dead_letters", "dedup", "dedup_blocks", "dedup_rows", "deliveries"),
     *("partitions", "producers", "scheduled", "segments"),
 }
 

@@ -10,15 +10,18 @@ import pytest
 
 from tests.sql.calls import (
     Call,
+    Known,
     Lease,
     ack,
     backlog,
+    combine,
     defer,
     extend,
     find_deliveries,
     nack,
     partition_ids,
     pop,
+    pop_new,
     push,
     ready_groups,
     release,
@@ -87,6 +90,13 @@ select
   queen.dedup_generation(queen.dedup_class(86400), queen.now(), 0),
   substr(sha256(i::text::bytea), 1, 16), 0, now()
 from generate_series({first}, {last}) i;
+insert into queen.dedup_blocks (generation, partition_id, base_offset, at, keys)
+select
+  queen.dedup_generation(queen.dedup_class(86400), queen.now(), 0), i, 0, '2030-01-01',
+  substr(sha256(i::text::bytea), 1, 16)
+from generate_series({first}, {last}) i;
+insert into queen.dedup_rows (partition_id, at)
+select i, '2030-01-01' from generate_series({first}, {last}) i;
 insert into queen.producers (producer_id, sequence, at)
 select 'p' || i, 0, now() from generate_series({first} + 4, {last}, 5) i;
 insert into queen.scheduled (queue_id, partition_id, due_at, payload)
@@ -144,10 +154,26 @@ def push_all(number: int) -> Call:
     )
 
 
+def push_block(number: int) -> Call:
+    """A push of a new key and of one that the server has seen."""
+    return push(
+        5 * number + 1,
+        keys=[uuid4().bytes],
+        known=Known(offset=0, at=datetime(2030, 1, 1, tzinfo=UTC), hit=0),
+    )
+
+
 OF_PARTITIONS: Calls = {
     "push": push_all,
+    "push with a block": push_block,
+    "push behind a block": lambda n: push(
+        5 * n + 1, keys=[uuid4().bytes], known=Known(offset=-1, at=None, hit=None)
+    ),
     "push to ten": lambda n: push(*range(5 * n + 1, 5 * n + 11)),
     "pop": lambda _: pop(1),
+    "pop of new": lambda _: pop_new(1),
+    "combine": lambda n: combine(pushed=[5 * n + 3], acked=[lent(5 * n + 4)], popped=[1, 2]),
+    "combine of nacks": lambda n: combine(nacked=[lent(5 * n + 4)], popped=[1]),
     "pop without lease": lambda _: pop(1, is_auto=True),
     "pop of what is due": lambda _: pop(1, is_due_first=True),
     "pop of a partition": lambda n: pop(1, partition=f"p{5 * n + 1}"),
@@ -185,6 +211,10 @@ OF_BACKLOG: Calls = {
     "push": lambda _: push(1),
     "pop at the start": lambda _: pop(1),
     "pop near the end": lambda _: pop(4),
+    "pop of new at the start": lambda _: pop_new(1),
+    "pop of new near the end": lambda _: pop_new(4),
+    "combine at the start": lambda _: combine(pushed=[1], acked=[lent(2)], popped=[1]),
+    "combine near the end": lambda _: combine(pushed=[1], acked=[lent(5)], popped=[4]),
     "pop without lease": lambda _: pop(4, is_auto=True),
     "pop of a partition": lambda _: pop(4, partition="p1"),
     "pop of what is due at the start": lambda _: pop(3, is_due_first=True),
@@ -200,13 +230,25 @@ OF_BACKLOG: Calls = {
 
 USED: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "push": (
-        ("partitions_pkey", "id = ANY"),
+        ("partitions_pkey", "id ="),
         ("segments_pkey", "partition_id =", "backward"),
         ("consumers_idle", "partition_id =", "idle_at >="),
         ("dedup_key_idx", "key ="),
         ("producers_pkey", "producer_id =", "scope ="),
     ),
+    "push with a block": (
+        ("dedup_blocks_partition_id_base_offset_idx", "partition_id =", "backward"),
+        ("dedup_blocks_partition_id_base_offset_idx", "partition_id =", "base_offset <="),
+        ("dedup_rows_pkey", "partition_id ="),
+    ),
+    "push behind a block": (
+        ("dedup_blocks_partition_id_base_offset_idx", "partition_id =", "base_offset >"),
+    ),
     "pop": (
+        ("consumers_ready", "group_id =", "priority =", "ready_at >=", "ready_at <="),
+        ("segments_pkey", "partition_id =", "base_offset <=", "backward"),
+    ),
+    "pop of new": (
         ("consumers_ready", "group_id =", "priority =", "ready_at >=", "ready_at <="),
         ("segments_pkey", "partition_id =", "base_offset <=", "backward"),
     ),

@@ -14,7 +14,8 @@ from benchmarks.http_load import Connection, acking, connections, pushing, reque
 from queen.store.migrations import migrate
 from tests.support.postgres import Postgres
 from tests.support.server import Server
-from tests.system.costs.test_idle import Statements, quiet
+from tests.system.costs.statements import Statements
+from tests.system.costs.test_idle import quiet
 
 MOST_KILOBYTES = 16
 QUEUES = 100

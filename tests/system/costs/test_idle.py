@@ -5,7 +5,7 @@ import contextlib
 import gc
 import json
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,6 +18,7 @@ from queen.settings import Settings
 from queen.store.migrations import migrate
 from queen.wire.messages import PopRequest, PushItem
 from tests.support.postgres import Postgres
+from tests.system.costs.statements import Statements
 
 WAITERS = 10_000
 MEASURED_SECONDS = 20.0
@@ -39,49 +40,6 @@ async def idle_dsn(counted: Postgres) -> str:
     dsn = await asyncio.to_thread(counted.create_database, f"idle_{uuid4().hex}")
     await migrate(dsn)
     return dsn
-
-
-class Statements:
-    """Counts the statements in one database, except its own queries."""
-
-    _CALLS = """
-        select coalesce(sum(s.calls), 0)::bigint
-        from pg_stat_statements s
-        join pg_database d on d.oid = s.dbid and d.datname = current_database()
-        where s.query not like '%pg_stat_statements%'
-    """
-    _TEXTS = """
-        select s.query, s.calls
-        from pg_stat_statements s
-        join pg_database d on d.oid = s.dbid and d.datname = current_database()
-        where s.query not like '%pg_stat_statements%'
-    """
-
-    def __init__(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
-        self._connection = connection
-
-    @classmethod
-    @contextlib.asynccontextmanager
-    async def open(cls, dsn: str) -> "AsyncGenerator[Statements]":
-        connection = await asyncpg.connect(dsn)
-        try:
-            await connection.execute("create extension if not exists pg_stat_statements")
-            yield cls(connection)
-        finally:
-            await connection.close()
-
-    async def count(self) -> int:
-        return await self._connection.fetchval(self._CALLS)
-
-    async def texts(self) -> dict[str, int]:
-        rows = await self._connection.fetch(self._TEXTS)
-        return {row["query"]: row["calls"] for row in rows if row["calls"] > 1}
-
-    async def per_second(self, seconds: float) -> float:
-        """The rate over a time. Waiting for this time is the measurement."""
-        before, started = await self.count(), time.monotonic()
-        await asyncio.sleep(seconds)
-        return (await self.count() - before) / (time.monotonic() - started)
 
 
 class Waiters:

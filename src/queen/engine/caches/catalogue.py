@@ -38,6 +38,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     is_encrypted: bool
     may_be_sealed: bool
     """It is or was encrypted, so some payloads may be."""
+    is_plain: bool
+    """No option delays or limits its deliveries, so pops of new messages are short."""
 
     @property
     def has_dedup(self) -> bool:
@@ -234,4 +236,7 @@ def _queue(row: Record) -> Queue:
         schema=None if row["schema"] is None else PayloadSchema(row["schema"]),
         is_encrypted=row["encrypted"],
         may_be_sealed=row["encrypted"] or row["has_data_keys"],
+        is_plain=row["rate_per"] is None
+        and not (row["concurrency_limit"] or row["delay_seconds"] or row["window_seconds"])
+        and not row["max_wait_seconds"],
     )

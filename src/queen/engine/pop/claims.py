@@ -1,7 +1,7 @@
 """Claims messages for pops: finds their groups and remembers where searches can begin."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -10,9 +10,11 @@ from queen.bounded import BoundedDict
 from queen.engine.core import Core
 from queen.engine.pop.answer_size import LENT_SECONDS
 from queen.engine.pop.waiters import PendingPop, Target, TargetName, Waiters
+from queen.engine.runtime.combiner import is_plain
 from queen.store import messages as rows
 
 _FILL_STEP: Final = 1_000
+Send = Callable[[rows.Pop], Awaitable[list[rows.Record]]]
 
 
 class Marks:
@@ -35,6 +37,8 @@ class Claims:
         self._settings = settings = core.settings
         self._counters = core.counters
         self._waiters = waiters
+        self._catalogue = core.catalogue
+        self._combiner = core.combiner
         self._marks = BoundedDict[int, Marks](settings.catalogue_entries)
         self._groups = BoundedDict[tuple[str, str], tuple[int, int]](settings.catalogue_entries)
         self._unfilled: set[int] = set()
@@ -131,10 +135,11 @@ class Claims:
             else:
                 target.is_hot = True
 
-    async def claim(self, target: Target, units: Sequence[PendingPop]) -> list[rows.Record]:
+    async def claim(
+        self, target: Target, units: Sequence[PendingPop], *, send: Send | None = None
+    ) -> list[rows.Record]:
+        """Search once. ``send``: makes the call, maybe with other changes."""
         now = time.monotonic()
-        is_auto = target.name.is_auto
-        is_lent = target.is_lent
         marks = [self._marks.setdefault(group_id, Marks()) for group_id in target.group_ids]
         # With many wake-ups per second, search only for new messages.
         is_new = not target.seeks_due and all(unit.request.wait for unit in units)
@@ -149,7 +154,43 @@ class Claims:
                 due = "first"
         if due == "never":
             self._waiters.sleep(target, self._settings.due_search_ms / 1000)
-        wanted = rows.Pop(
+        wanted = self._wanted(target, units, marks, due)
+        is_short = self._is_plain(target) and is_plain(wanted)
+        alone = self._combiner.pop if is_short else self._store.messages.pop
+        return await self.received((send or alone)(wanted))
+
+    def follow_push(self, target: Target, units: Sequence[PendingPop]) -> rows.Pop | None:
+        """A pop that may follow a push in its transaction, because its search is short."""
+        mark = self._marks.get(target.group_ids[0]) if len(target.group_ids) == 1 else None
+        now = time.monotonic()
+        due_seconds = self._settings.due_search_ms / 1000
+        if (
+            mark is None
+            or now >= mark.full_at
+            or now >= mark.searched_due_at + due_seconds
+            or target.seeks_due
+            or not all(unit.request.wait for unit in units)
+            or not self._is_plain(target)
+            or not is_plain(wanted := self._wanted(target, units, [mark], "never"))
+        ):
+            return None
+        self._waiters.sleep(target, due_seconds)
+        return wanted
+
+    def _is_plain(self, target: Target) -> bool:
+        """Whether the only queue of the target has no option that makes a search long."""
+        queue = target.name.queue and self._catalogue.known(target.name.queue)
+        return bool(queue and queue.is_plain)
+
+    def _wanted(
+        self,
+        target: Target,
+        units: Sequence[PendingPop],
+        marks: Sequence[Marks],
+        due: rows.Due,
+    ) -> rows.Pop:
+        is_lent = target.is_lent
+        return rows.Pop(
             group_ids=target.group_ids,
             ready_since=[mark.ready_since for mark in marks],
             due_since=[mark.due_since for mark in marks],
@@ -157,12 +198,15 @@ class Claims:
             batches=[unit.request.batch for unit in units],
             partitions=[unit.request.partitions for unit in units],
             leases=[LENT_SECONDS if is_lent else unit.request.lease_seconds for unit in units],
-            is_auto=is_auto and not is_lent,
+            is_auto=target.name.is_auto and not is_lent,
             due=due,
             turn=self._turn(target.name),
         )
+
+    async def received(self, popping: Awaitable[list[rows.Record]]) -> list[rows.Record]:
+        """The rows of a pop. If it fails, searches start from the start again."""
         try:
-            return await self._store.messages.pop(wanted)
+            return await popping
         except (errors.ServiceError, errors.OutcomeUnknown):
             self.forget_marks()
             raise

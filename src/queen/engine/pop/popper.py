@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -15,10 +16,11 @@ from queen.codec.names import QUEUE_MODE, check_name, check_queue_name
 from queen.engine.core import Core
 from queen.engine.pop.answer_size import AnswerSizer
 from queen.engine.pop.body_reader import BodyReader
-from queen.engine.pop.claims import Claims
+from queen.engine.pop.claims import Claims, Send
 from queen.engine.pop.damage import Damage
 from queen.engine.pop.delivery import Copy, Delivery
 from queen.engine.pop.waiters import PendingPop, Target, TargetName, Waiters
+from queen.engine.runtime.combiner import MOST_COMBINED, FollowingPop
 from queen.meters import Histogram
 from queen.store import messages as rows
 from queen.wire.messages import PopRequest
@@ -45,6 +47,7 @@ class Popper:
         self.waiters.subscribe(core.signals)
         self.claims = Claims(core, self.waiters)
         core.signals.on_database_returned.subscribe(self.waiters.wake_all)
+        core.combiner.follow_push = self._follow_push
         self._claim_slots = asyncio.Semaphore(settings.pop_lanes)
         self._tasks: set[asyncio.Task[None]] = set()
         self.waiting = 0
@@ -70,18 +73,7 @@ class Popper:
         if request.wait and self.waiting >= self._settings.max_waiters:
             raise errors.TooManyWaiters(f"{self.waiting} pops are waiting; try again later")
         request = self._bounded(request)
-        target = self.waiters.target(
-            TargetName(
-                queue=request.queue,
-                namespace=request.namespace,
-                task=request.task,
-                partition=request.partition,
-                group=request.consumer_group,
-                is_auto=request.auto_ack,
-                mode="time" if request.subscription_from else request.subscription_mode,
-                start_at=request.subscription_from and request.subscription_from.timestamp(),
-            )
-        )
+        target = self.waiters.target(_name_of(request))
         unit = PendingPop(request, target)
         if request.wait:
             loop = asyncio.get_running_loop()
@@ -101,6 +93,26 @@ class Popper:
             self.waiting -= 1
             if unit.timer is not None:
                 unit.timer.cancel()
+
+    async def claim_with(self, request: PopRequest, send: Send) -> list[Delivery]:
+        """
+        Deliveries for one consumer by one search of its own, without waiting.
+
+        ``send`` makes the call of the search, with other changes in its transaction. If no queue
+        matches, this returns without calling it.
+        """
+        if self._is_closed:
+            raise errors.Draining("this process is stopping")
+        request = structs.replace(self._bounded(request), wait=False)
+        # No other pop shares it, so no other search serves this one.
+        target = Target(_name_of(request))
+        target.is_running = True
+        unit = PendingPop(request, target)
+        try:
+            await self._search(target, [unit], send)
+            return unit.answer.result() if unit.answer.done() and not target.is_missing else []
+        finally:
+            self.waiters.forget(target)
 
     def _abandon(self, unit: PendingPop) -> bool:
         """
@@ -167,9 +179,35 @@ class Popper:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, target: Target) -> None:
-        """Search while that finds messages for pops, and then let the others wait."""
+    def _follow_push(self, queue_ids: Collection[int]) -> list[FollowingPop]:
+        """Pops of idle targets, for messages that are about to be stored."""
+        following: list[FollowingPop] = []
+        for target in () if self._is_closed else self.waiters.idle(queue_ids):
+            units = list(islice(target.asking(), MOST_COMBINED))
+            if units and (pop := self.claims.follow_push(target, units)) is not None:
+                found: asyncio.Future[list[rows.Record]] = (
+                    asyncio.get_running_loop().create_future()
+                )
+                target.is_running = True
+                self._spawn(self._serve(target, (units, found)))
+                following.append(FollowingPop(pop, found, partial(_skip, target)))
+        return following
+
+    async def _serve(
+        self,
+        target: Target,
+        following: tuple[list[PendingPop], asyncio.Future[list[rows.Record]]] | None = None,
+    ) -> None:
+        """
+        Search while that finds messages for pops, and then let the others wait.
+
+        ``following``: pops that a search in the transaction of a push serves first.
+        """
         try:
+            if following is not None:
+                units, found = following
+                await self._share_out(target, units, await self.claims.received(found))
+                target.sweep()
             while target.is_hot and target.units:
                 # Consumers that were just served may pop again. One turn of the loop lets them
                 # join.
@@ -205,10 +243,9 @@ class Popper:
         if not target.units:
             self.waiters.forget(target)
 
-    async def _search(self, target: Target, units: list[PendingPop]) -> None:
-        served: list[list[Delivery]] = [[] for _ in units]
-        wait_seconds: float | None = None
-        is_gone = False
+    async def _search(
+        self, target: Target, units: list[PendingPop], send: Send | None = None
+    ) -> None:
         claimed: list[rows.Record] | None = None
         # Subscribing may wait for locks, so it runs outside the slots for claims.
         if await self.claims.subscribe(target):
@@ -217,8 +254,17 @@ class Popper:
             )
             async with self._claim_slots:
                 started_at = time.perf_counter()
-                claimed = await self.claims.claim(target, units)
+                claimed = await self.claims.claim(target, units, send=send)
                 self.flush_seconds.observe(time.perf_counter() - started_at)
+        await self._share_out(target, units, claimed)
+
+    async def _share_out(
+        self, target: Target, units: list[PendingPop], claimed: list[rows.Record] | None
+    ) -> None:
+        """Give the claimed messages to the pops. None: the queue is missing."""
+        served: list[list[Delivery]] = [[] for _ in units]
+        wait_seconds: float | None = None
+        is_gone = False
         target.is_missing = claimed is None
         if claimed is not None:
             gone, wait_seconds = self.claims.learn(target, claimed)
@@ -332,3 +378,20 @@ class Popper:
         except errors.RequestError:
             return True  # This release does not know one of their options, so assume encryption.
         return any(queue.may_be_sealed for queue in queues.values())
+
+
+def _name_of(request: PopRequest) -> TargetName:
+    return TargetName(
+        queue=request.queue,
+        namespace=request.namespace,
+        task=request.task,
+        partition=request.partition,
+        group=request.consumer_group,
+        is_auto=request.auto_ack,
+        mode="time" if request.subscription_from else request.subscription_mode,
+        start_at=request.subscription_from and request.subscription_from.timestamp(),
+    )
+
+
+def _skip(target: Target) -> None:
+    target.skips += 1

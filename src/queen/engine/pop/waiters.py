@@ -74,6 +74,7 @@ class Target:
         "queue_ids",
         "queues",
         "seeks_due",
+        "skips",
         "timer",
         "units",
     )
@@ -96,6 +97,8 @@ class Target:
         self.seeks_due = False
         """There may be due messages, not only new ones."""
         self.is_running = False
+        self.skips = 0
+        """How many pushes to ignore: a pop in their transaction has searched their messages."""
         self.timer: asyncio.TimerHandle | None = None
         self.group_ids: list[int] = []
         self.queue_ids: list[int] = []
@@ -151,7 +154,13 @@ class Waiters:
         signals.on_everything_ready.subscribe(self.wake_all)
 
     def _wake_stored(self, queue_ids: Collection[int], is_new: bool) -> None:
-        self.wake_queues(queue_ids, is_new=is_new)
+        for queue_id in queue_ids:
+            for target in tuple(self._by_queue.get(queue_id, ())):
+                # One of several pushes, maybe not this one. The last of them is never ignored.
+                if target.skips and is_new:
+                    target.skips -= 1
+                else:
+                    self.wake(target, is_new=is_new)
         # Not by the highest id: queues may commit in another order than that of their ids.
         if len(self._seen_queue_ids) > self._most:
             self._seen_queue_ids.clear()
@@ -212,12 +221,13 @@ class Waiters:
                 self.know(target, ())
 
     def forget(self, target: Target) -> None:
-        """Remove a target without waiters."""
+        """Remove a target without waiters, or one that no other pop shares."""
         if target.timer is not None:
             target.timer.cancel()
         self._unlink(target)
         self._open.discard(target)
-        self._targets.pop(target.name, None)
+        if self._targets.get(target.name) is target:
+            del self._targets[target.name]
 
     def _unlink(self, target: Target) -> None:
         for index, ids in ((self._by_queue, target.queue_ids), (self._by_group, target.group_ids)):
@@ -227,6 +237,7 @@ class Waiters:
                     if not linked:
                         del index[key]
         target.group_ids, target.queue_ids, target.queues = [], [], {}
+        target.skips = 0
 
     def waiting(self, most: int) -> dict[tuple[str, str], int]:
         """The number of waiting pops by queue and group. Pairs beyond ``most`` are added up."""
@@ -239,6 +250,15 @@ class Waiters:
                     pair = (OTHER, OTHER)
                 found[pair] = found.get(pair, 0) + count
         return found
+
+    def idle(self, queue_ids: Iterable[int]) -> list[Target]:
+        """Targets of these queues whose pops found no message and wait."""
+        return [
+            target
+            for queue_id in queue_ids
+            for target in self._by_queue.get(queue_id, ())
+            if target.is_dry and not target.is_running and target.units
+        ]
 
     def wake_queues(self, queue_ids: Iterable[int], *, is_new: bool = False) -> None:
         for queue_id in queue_ids:

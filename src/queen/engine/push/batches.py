@@ -231,10 +231,11 @@ class PendingPush:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if len(parts) == 1:
             self.keys: tuple[Hashable, ...] = (parts[0].name,)
+            self.size_bytes = parts[0].size_bytes
         else:
             # One request per producer in flight. SQL rejects the later one of two.
             self.keys = (*(part.name for part in parts), producer and producer.key)
-        self.size_bytes = sum([part.size_bytes for part in parts])
+            self.size_bytes = sum([part.size_bytes for part in parts])
 
     def fail(self, error: BaseException) -> None:
         if not self.done.done():
@@ -307,16 +308,21 @@ class PushResult(Sequence[Pushed]):
     @property
     def first_refused(self) -> Pushed | None:
         """The first rejected item, if all were rejected."""
-        answers = [self[index] for index in range(self._count)] if self._may_be_refused else []
-        if not answers or any(answer.status != "failed" for answer in answers):
+        if not self._may_be_refused:
+            return None
+        answers = [self[index] for index in range(self._count)]
+        if any(answer.status != "failed" for answer in answers):
             return None
         return answers[0]
 
     @property
     def _may_be_refused(self) -> bool:
-        return bool(self._refused) or any(
-            part.marked and part.marked.refused for part in self._parts
-        )
+        if self._refused:
+            return True
+        for part in self._parts:  # noqa: SIM110 - most results have one part, and are checked hot
+            if part.marked is not None and part.marked.refused:
+                return True
+        return False
 
     def plain(self) -> tuple[int, int, int, int] | None:
         """Shard, partition id, first offset and count, if these describe the whole result."""

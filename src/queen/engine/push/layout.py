@@ -8,7 +8,7 @@ from queen import errors
 from queen.codec import segment
 from queen.codec.encryption.keys import DataKey
 from queen.codec.encryption.sealing import seal, seal_segment
-from queen.codec.ids import dedup_key
+from queen.codec.ids import dedup_key, dedup_keys
 from queen.engine.caches.catalogue import Catalogue, Partition, PartitionName
 from queen.engine.caches.segments import SegmentCache
 from queen.engine.push.batches import MessageExtras, PartitionBatch, PendingPush
@@ -45,7 +45,7 @@ class SegmentLayout:
     ) -> None:
         self.units = list(units)
         self.push = rows.Push(max_delay_seconds=settings.max_delay_seconds)
-        self.queue_ids: set[int] = set()
+        self.queue_ids = self.push.queue_ids
         self._settings = settings
         self._data_keys = data_keys
         """Keys of encrypted queues, by queue id."""
@@ -182,7 +182,7 @@ class SegmentLayout:
         push.key_counts.append(len(names))
         self._first_entries.append((len(push.partition_ids), starts))
         self._add_entry(partition, payloads, segment.encode_extras(extras), None)
-        push.keys.extend([dedup_key(partition_id, name) for name in names])
+        push.keys.extend(dedup_keys(partition_id, names))
         push.key_entries.append(len(push.partition_ids))
         return True
 
@@ -206,11 +206,17 @@ class SegmentLayout:
     def _add_key(
         self, key: bytes, entry: int, place_in_entry: int | None, marked: MessageExtras, place: int
     ) -> None:
-        self._keys.append((len(self.push.keys), marked, place))
-        self.push.keys.append(key)
-        self.push.key_entries.append(entry)
-        self.push.key_places.append(place_in_entry)
-        self.push.key_counts.append(1)
+        push = self.push
+        self._keys.append((len(push.keys), marked, place))
+        push.keys.append(key)
+        if place_in_entry is not None and push.key_entries and push.key_entries[-1] == entry:
+            first = push.key_places[-1]
+            if first is not None and first + push.key_counts[-1] == place_in_entry:
+                push.key_counts[-1] += 1
+                return
+        push.key_entries.append(entry)
+        push.key_places.append(place_in_entry)
+        push.key_counts.append(1)
 
     def _add_scheduled(self) -> None:
         """Add scheduled messages. Their keys refer to entries after the segments."""
@@ -311,6 +317,8 @@ class SegmentLayout:
                 else:
                     unit.is_replayed = True
                     unit.finish()
+            elif row["kind"] == "behind":
+                continue  # The writer reads the blocks before it sends the units again.
             elif row["kind"] == "plain":
                 # Encryption was turned on since the options were read: read them again and encrypt.
                 catalogue.forget_options(self.queue_ids)

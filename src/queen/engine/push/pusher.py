@@ -38,6 +38,7 @@ class Pusher:
         self._settings = settings = core.settings
         self._catalogue = core.catalogue
         self._sealer = core.sealer
+        self._combiner = core.combiner
         self._writer = Writer(core)
         self._backlogs = QueueSizes(core.store, settings)
         self.flushed = Histogram()
@@ -258,7 +259,8 @@ class Pusher:
 
     async def _store_units(self, units: list[PendingPush]) -> None:
         """Store the units together. Units of a queue with a problem fail separately."""
-        if await self._writer.write(units, self._send, leave_out=_leave_out) is None:
+        rows = await self._writer.write(units, self._send, leave_out=_leave_out, has_windows=True)
+        if rows is None:
             left = [unit for unit in units if not unit.done.done()]
             if len(left) > 1:
                 raise _Contended
@@ -272,7 +274,7 @@ class Pusher:
         self.flushed.observe(messages)
 
     async def _send(self, push: Push) -> list[Record]:
-        return [] if push.is_empty else await self._store.messages.push(push)
+        return [] if push.is_empty else await self._combiner.push(push)
 
     async def store_with(
         self,

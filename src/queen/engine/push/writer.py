@@ -36,6 +36,7 @@ class Writer:
         leave_out: LeaveOut | None = None,
         retry: Retry | None = None,
         applied: Sequence[str] = ("stored",),
+        has_windows: bool = False,
     ) -> list[Record] | None:
         """
         Write the units. Returns the rows of the applied call, or None after too many attempts.
@@ -43,10 +44,11 @@ class Writer:
         ``leave_out``: returns the units without those of queues that have a problem. If it is
         missing, the first problem is raised. ``retry``: returns the units to send again after a
         rejection. ``applied``: kinds of rows that a call returns only if it applied everything.
+        ``has_windows``: ``send`` sends all of the push, so its keys can be compared in memory.
         """
         core = self._core
         leave_out = leave_out or _raise_first
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
             names = [part.name for unit in units for part in unit.parts]
             partitions = await core.catalogue.partitions(names)
             if lost := [name for name in names if name not in partitions]:
@@ -61,7 +63,10 @@ class Writer:
             if problems:
                 units = leave_out(units, problems)
             layout = SegmentLayout(units, partitions, core.settings, data_keys, core.store.shard)
+            if has_windows and layout.push.keys:
+                await core.windows.compare(layout.push, attempt)
             rows = await send(layout.push)
+            core.windows.note(layout.push, rows)
             if not rows or rows[0]["kind"] in applied:
                 self._finish(layout, rows)
                 return rows

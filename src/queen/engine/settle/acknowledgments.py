@@ -1,7 +1,7 @@
 """Acknowledgments by message id or transactionId, each with its own outcome."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -26,6 +26,9 @@ KINDS: Final = {
     "dlq": "dead",
 }
 """Statuses of the API and their names in the database."""
+Settle = Callable[
+    [Sequence[Sequence[rows.Settlement]]], Awaitable[list[list[rows.Record] | BaseException]]
+]
 _COMPLETED: Final = frozenset(word for word, kind in KINDS.items() if kind == "completed")
 
 
@@ -39,18 +42,26 @@ class Acknowledger:
         self._results = results
 
     async def acknowledge(
-        self, acknowledgments: Sequence[Acknowledgment], group: str | None = None
+        self,
+        acknowledgments: Sequence[Acknowledgment],
+        group: str | None = None,
+        *,
+        settle: Settle | None = None,
     ) -> list[Acknowledged]:
-        """Settle messages. Returns one result each."""
+        """
+        Settle messages. Returns one result each.
+
+        ``settle``: makes the call, maybe with other changes in its transaction.
+        """
         if not 0 < len(acknowledgments) <= self._settings.max_items:
             raise errors.TooManyItems(
                 f"a call takes 1 to {self._settings.max_items} acknowledgments"
             )
         if group:
             check_name("consumerGroup", group, self._settings.max_name_bytes)
-        answers = await self._complete(acknowledgments)
+        answers = None if settle else await self._complete(acknowledgments)
         if answers is None:
-            answers = await self._settle(acknowledgments, group)
+            answers = await self._settle(acknowledgments, group, settle or self._settler.settle)
         if answers[0].code is not None or any(answer.code is not None for answer in answers):
             await self._say_settled(acknowledgments, group, answers)
         return answers
@@ -95,7 +106,7 @@ class Acknowledger:
         ]
 
     async def _settle(
-        self, acknowledgments: Sequence[Acknowledgment], group: str | None
+        self, acknowledgments: Sequence[Acknowledgment], group: str | None, settle: Settle
     ) -> list[Acknowledged]:
         answers: dict[int, Acknowledged] = {}
         by_lease: dict[tuple[int, UUID], list[tuple[int, rows.Settlement]]] = {}
@@ -120,7 +131,7 @@ class Acknowledger:
             pair = (settlement.delivery_id, settlement.token)
             by_lease.setdefault(pair, []).append((index, settlement))
         if by_lease:
-            settled = await self._settler.settle(
+            settled = await settle(
                 [[settlement for _, settlement in of_lease] for of_lease in by_lease.values()]
             )
             failures = [each for each in settled if isinstance(each, BaseException)]

@@ -67,6 +67,7 @@ class Settler:
         self._settings = settings = core.settings
         self._signals = core.signals
         self._counters = core.counters
+        self._combiner = core.combiner
         self.flushed = Histogram()
         """Deliveries per flush."""
         self._batcher = Batcher[PendingAck](
@@ -110,6 +111,27 @@ class Settler:
             return_exceptions=True,
         )
 
+    async def settle_and_pop(
+        self, deliveries: Sequence[Sequence[rows.Settlement]], pop: rows.Pop
+    ) -> tuple[list[list[rows.Record] | BaseException], list[rows.Record]]:
+        """Settle messages and claim new ones in one transaction. Returns the rows of both."""
+        units = [self._unit(settlements) for settlements in deliveries]
+        is_ack = not any(unit.settlements or unit.kept for unit in units)
+        if not is_ack:
+            units = [PendingAck(self._lease(each[0]), settlements=each) for each in deliveries]
+        acks = [_ack_of(unit) for unit in units if is_ack]
+        nacks = [each for unit in units for each in unit.settlements]
+        found = await self._store.messages.combine(None, acks, [pop], nacks)
+        (self._finish_acks if is_ack else self._finish_nacks)(units, found.settled)
+        settled = await asyncio.gather(
+            *map(self._settled, units, deliveries), return_exceptions=True
+        )
+        return settled, found.popped[0]
+
+    def _lease(self, settlement: rows.Settlement) -> Lease:
+        each = settlement
+        return Lease(self._store.shard, each.delivery_id, each.token, each.claimed_ms)
+
     async def complete(
         self,
         lease: Lease,
@@ -125,7 +147,7 @@ class Settler:
 
     def _unit(self, settlements: Sequence[rows.Settlement]) -> PendingAck:
         first = settlements[0]
-        lease = Lease(self._store.shard, first.delivery_id, first.token, first.claimed_ms)
+        lease = self._lease(first)
         if all(
             each.kind == "completed" and each.partition_id == first.partition_id
             for each in settlements
@@ -150,8 +172,7 @@ class Settler:
         refused = {offset for each in row["refused"] for offset in range(each.lower, each.upper)}
         # Each of these gets its own reason.
         rest = [each for each in settlements if each.offset in refused]
-        lease = Lease(self._store.shard, rest[0].delivery_id, rest[0].token, rest[0].claimed_ms)
-        again = PendingAck(lease, settlements=rest)
+        again = PendingAck(self._lease(rest[0]), settlements=rest)
         self._batcher.submit(again)
         reasons = iter(await again.done)
         return [next(reasons) if each.offset in refused else row for each in settlements]
@@ -231,17 +252,10 @@ class Settler:
             await self._by_halves(units[half:], flush)
 
     async def _ack(self, units: list[PendingAck]) -> None:
-        acks = [
-            rows.Ack(
-                unit.lease.delivery_id,
-                unit.lease.token,
-                _ranges(unit.offsets),
-                unit.partition_id,
-                unit.kept,
-            )
-            for unit in units
-        ]
-        settled = await self._store.messages.ack(acks)
+        acks = [_ack_of(unit) for unit in units]
+        self._finish_acks(units, await self._combiner.ack(acks))
+
+    def _finish_acks(self, units: list[PendingAck], settled: Sequence[rows.Record]) -> None:
         for unit, row in zip(units, settled, strict=True):
             if row["code"] is None:
                 self._counters.count_settled(
@@ -255,7 +269,10 @@ class Settler:
 
     async def _nack(self, units: list[PendingAck]) -> None:
         settlements = [each for unit in units for each in unit.settlements]
-        settled = await self._store.messages.nack(settlements)
+        self._finish_nacks(units, await self._store.messages.nack(settlements))
+
+    def _finish_nacks(self, units: list[PendingAck], settled: list[rows.Record]) -> None:
+        settlements = [each for unit in units for each in unit.settlements]
         at = 0
         for unit in units:
             for each, row in zip(unit.settlements, settled[at:], strict=False):
@@ -281,6 +298,12 @@ def _became(settlement: rows.Settlement, row: rows.Record) -> str:
     if row["is_dead"]:
         return "buried"
     return "nacked" if row["due_at"] is not None else "dropped"
+
+
+def _ack_of(unit: PendingAck) -> rows.Ack:
+    lease = unit.lease
+    ranges = _ranges(unit.offsets)
+    return rows.Ack(lease.delivery_id, lease.token, ranges, unit.partition_id, unit.kept)
 
 
 def _ranges(offsets: Sequence[int] | None) -> tuple[tuple[int, int], ...] | None:

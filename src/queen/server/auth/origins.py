@@ -3,7 +3,7 @@
 import contextlib
 import ipaddress
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -31,6 +31,11 @@ PAGE_HEADERS: Final = {
     "X-Frame-Options": "DENY",
 }
 """Headers of dashboard pages: no foreign scripts, and no framing."""
+
+
+def encoded(headers: Iterable[Header]) -> bytes:
+    """Encode headers as lines."""
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
 
 
 def page_headers(origin: str | None = None) -> Mapping[str, str]:
@@ -78,6 +83,7 @@ class Origins:
             else (_NO_SNIFF,)
         )
         """Headers of every response."""
+        self.encoded_headers: Final = encoded(self.headers)
         self._preflight: Final = {
             "Access-Control-Allow-Methods": settings.cors_allowed_methods,
             "Access-Control-Allow-Headers": settings.cors_allowed_headers,

@@ -1,6 +1,6 @@
 """Responses: what handlers return, and how it is sent."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -10,7 +10,7 @@ from queen import errors
 from queen.server.http.scope_keys import Exchange
 
 _ENCODE: Final = msgspec.json.Encoder(order=None).encode
-_JSON: Final = (b"content-type", b"application/json")
+_JSON: Final = b"content-type: application/json\r\n"
 
 
 class Answer:
@@ -45,41 +45,41 @@ class Answer:
 
 
 async def reply(
-    send: Send,
+    send: Send | None,
     exchange: Exchange | None,
     answer: Answer,
-    headers: Iterable[tuple[bytes, bytes]],
+    headers: bytes,
     *,
     is_head: bool = False,
 ) -> None:
     """
     Send a response, or undo it if the client has disconnected.
 
-    ``exchange``: None if the app runs on another server. ``headers``: those of every response.
+    ``exchange``: None if the app runs on another server, which needs ``send``. ``headers``: those
+    of every response, encoded.
     """
     body: bytes = answer.body or b""
-    lines = [(b"cache-control", answer.cache), *headers]
+    lines = b"cache-control: %b\r\n%b" % (answer.cache, headers)
     if answer.status not in (101, 204, 304):  # These have no body. RFC 9110, 8.6.
-        lines.append((b"content-length", b"%d" % len(body)))
+        lines += b"content-length: %d\r\n" % len(body)
     if answer.media_type is not None:
-        lines.append((b"content-type", answer.media_type.encode()))
+        lines += b"content-type: %b\r\n" % answer.media_type.encode()
     elif body:
-        lines.append(_JSON)
+        lines += _JSON
     for name, value in (answer.headers or {}).items():
         if "\r" in value or "\n" in value:
             raise ValueError(f"the value of header {name} contains a line break")
-        lines.append((name.lower().encode(), value.encode("latin-1", "replace")))
+        lines += b"%b: %b\r\n" % (name.lower().encode(), value.encode("latin-1", "replace"))
+    if is_head:
+        body = b""
     if exchange is None:
-        await send({"type": "http.response.start", "status": answer.status, "headers": lines})
-        await send({"type": "http.response.body", "body": b"" if is_head else body})
+        assert send is not None
+        pairs = [tuple(line.split(b": ", 1)) for line in lines.split(b"\r\n")[:-1]]
+        await send({"type": "http.response.start", "status": answer.status, "headers": pairs})
+        await send({"type": "http.response.body", "body": body})
         return
     undo = answer.undo
-    is_sent = await exchange.answer(
-        answer.status,
-        b"".join([b"%b: %b\r\n" % line for line in lines]),
-        body,
-        is_awaited=undo is not None,
-    )
+    is_sent = await exchange.answer(answer.status, lines, body, is_awaited=undo is not None)
     if undo is not None and not is_sent:
         await undo()
     if answer.upgrade is not None and is_sent:

@@ -47,15 +47,21 @@ async def parse_body(raw: bytes, type_: type[T], large: Bodies, share: Share) ->
     """Decode a body. It may be empty if all fields of the struct are optional."""
     if not raw and not _is_required(type_):
         raw = b"{}"
-    if len(raw) > DIRECT_BYTES:
-        found: T = await large.decode(raw, type_, share.take)
-    else:
-        try:
-            if not raw.isascii():
-                raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise errors.BadRequest(f"the body is not JSON in UTF-8: {error}") from error
-        found = decode(raw, type_)
+    if len(raw) <= DIRECT_BYTES:
+        return parse_small(raw, type_)
+    found: T = await large.decode(raw, type_, share.take)
+    timestamps.check(found)
+    return found
+
+
+def parse_small(raw: bytes, type_: type[T]) -> T:
+    """Decode a body that needs no limits and is not empty."""
+    try:
+        if not raw.isascii():
+            raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise errors.BadRequest(f"the body is not JSON in UTF-8: {error}") from error
+    found: T = decode(raw, type_)
     timestamps.check(found)
     return found
 
@@ -65,7 +71,7 @@ def _is_required(type_: type[Any]) -> bool:
 
 
 async def read_body(
-    header: Header, receive: Receive, exchange: Exchange | None, share: Share, most: int
+    header: Header, receive: Receive | None, exchange: Exchange | None, share: Share, most: int
 ) -> bytes:
     """Read a JSON body of at most this many bytes, and decompress it."""
     length = header(b"content-length")
@@ -91,8 +97,9 @@ async def read_body(
     return whole.end()
 
 
-async def _receive_part(receive: Receive) -> tuple[bytes, bool]:
+async def _receive_part(receive: Receive | None) -> tuple[bytes, bool]:
     """Receive a part of the body, and whether more follow; raises ClientGone."""
+    assert receive is not None  # Only an exchange may have its body already.
     message = await receive()
     if message["type"] == "http.disconnect":
         raise ClientGone

@@ -4,19 +4,22 @@ import itertools
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 import msgspec
-from starlette.types import Receive, Scope
+from starlette.types import Receive
 
 from queen import errors
 from queen.engine.encryption.sealer import Sealer
 from queen.server.auth import queue_scopes
 from queen.server.auth.permissions import Caller, Permission
+from queen.server.decoding.bodies import DIRECT_BYTES
 from queen.server.decoding.decoder import decode
 from queen.server.http.answer import Answer
-from queen.server.http.body import parse_body, parse_query, read_body
-from queen.server.http.scope_keys import EXCHANGE, Exchange
+from queen.server.http.body import parse_body, parse_query, parse_small, read_body
+from queen.server.http.head import Connection, Head
+from queen.server.http.scope_keys import Exchange
 from queen.server.memory_budget import Share
 from queen.server.state import State
 from queen.wire.messages import Acknowledgment, Request
@@ -33,6 +36,8 @@ Operation = Literal["send", "receive", "settle", "transaction"]
 _PROCESS: Final = f"r-{secrets.token_hex(6)}-"
 _NUMBERS: Final = itertools.count(1)
 """Prefix of generated request ids, unique per process."""
+_NO_PARAMETERS: Final[Mapping[str, str]] = MappingProxyType({})
+_NOT_AUDITED: Final[Mapping[str, Any]] = MappingProxyType({})
 _EMPTY_BYTES: Final = 256
 """Enough for an empty object, or for an unknown field that the error can name."""
 _TRACEPARENT: Final = re.compile(
@@ -112,29 +117,39 @@ class Call:
     """A request in progress."""
 
     __slots__ = (
-        "_headers",
         "_receive",
         "audited",
+        "authorization",
         "caller",
+        "connection",
         "exchange",
+        "head",
+        "is_known",
         "parameters",
         "request_id",
         "route",
-        "scope",
         "share",
         "span",
         "spent",
         "state",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, state: State) -> None:
-        self.scope = scope
+    def __init__(
+        self,
+        head: Head,
+        state: State,
+        connection: Connection,
+        exchange: Exchange | None,
+        receive: Receive | None = None,
+    ) -> None:
+        self.head = head
         self.state = state
-        self.exchange: Exchange | None = scope.pop(EXCHANGE, None)
+        self.connection = connection
+        self.exchange = exchange
         """None: receive and send ASGI messages."""
-        self.parameters: dict[str, str] = {}
+        self.parameters: Mapping[str, str] = _NO_PARAMETERS
         """The names in the path, decoded."""
-        self.audited: Mapping[str, Any] = {}
+        self.audited: Mapping[str, Any] = _NOT_AUDITED
         """For the audit log: ``queue``, ``before``, ``after``, ``revealed``."""
         self.route: Route | None = None
         """None until it is found."""
@@ -145,22 +160,24 @@ class Call:
         self.spent: list[float] | None = None
         """Duration of its statements in seconds, if the response reports it."""
         self._receive = receive
-        self._headers: dict[bytes, bytes] | None = None
         self.caller: Caller
-        self.request_id = self.header(b"x-request-id") or ""
-        if not (0 < len(self.request_id) <= 128 and self.request_id.isprintable()):
-            self.request_id = f"{_PROCESS}{next(_NUMBERS):x}"
+        self.authorization: str | None = None
+        """The header of this name, which is not stored with the head."""
+        self.is_known = False
+        """Whether all that depends only on the head was checked for an earlier request: the route,
+        the origin, the query string, the media type of the body."""
+        given = head.headers.get(b"x-request-id", b"").decode("latin-1")
+        is_usable = 0 < len(given) <= 128 and given.isprintable()
+        self.request_id = given if is_usable else f"{_PROCESS}{next(_NUMBERS):x}"
 
     def header(self, name: bytes) -> str | None:
         """Return a header by its name in lower case."""
-        if self._headers is None:
-            self._headers = dict(self.scope["headers"])
-        value = self._headers.get(name)
+        value = self.head.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
     @property
     def method(self) -> str:
-        return self.scope["method"]
+        return self.head.method
 
     @property
     def trace_id(self) -> str | None:
@@ -198,11 +215,20 @@ class Call:
 
     def query(self, type_: type[T]) -> T:
         """Decode the query string."""
-        return parse_query(self.scope["query_string"], type_)
+        queries = self.head.queries
+        if type_ not in queries:
+            queries[type_] = parse_query(self.head.query_string, type_)
+        return queries[type_]
 
     async def body(self, type_: type[T]) -> T:
         """Read and decode the body."""
-        raw = await self._read_body(self.state.settings.max_body_bytes)
+        if self.is_known and self.exchange is not None:
+            raw = self.exchange.take_body() or b""
+            self.share.take(len(raw))
+        else:
+            raw = await self._read_body(self.state.settings.max_body_bytes)
+        if 0 < len(raw) <= DIRECT_BYTES:
+            return parse_small(raw, type_)
         return await parse_body(raw, type_, self.state.bodies, self.share)
 
     def _read_body(self, most: int) -> Awaitable[bytes]:
@@ -210,7 +236,7 @@ class Call:
 
     async def refuse_unknown(self, route: Route) -> None:
         """Raise BadRequest for parameters, or a body, if the route has none."""
-        if route.query is None and self.scope["query_string"]:
+        if route.query is None and self.head.query_string:
             self.query(_Nothing)
         if route.body is None and (
             self.header(b"transfer-encoding") is not None

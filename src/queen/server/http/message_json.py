@@ -1,5 +1,6 @@
 """Responses with payloads, spliced from stored bytes without parsing them."""
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -105,9 +106,15 @@ def pushed(result: PushResult) -> bytes:
     """Encode the response of a push."""
     if (place := result.plain()) is not None:
         shard, partition_id, base, count = place
-        tail = b'"status":"queued","partitionId":"%b","code":null,"error":null,"offset":' % (
-            partition_ref(shard, partition_id).encode()
-        )
+        tail = _queued(shard, partition_id)
+        if count == 1:
+            name = message_id(shard, partition_id, base).encode()
+            return b'{"messages":[{"id":"%b","transactionId":"%b",%b%d}]}' % (
+                name,
+                name,
+                tail,
+                base,
+            )
         messages: list[bytes] = []
         for first, end in id_runs(base, base + count):
             name = message_id(shard, partition_id, first).encode()
@@ -117,6 +124,14 @@ def pushed(result: PushResult) -> bytes:
             messages += [form % (n, n, at) for at, n in enumerate(places, first)]
         return b'{"messages":[%b]}' % b",".join(messages)
     return _ENCODE(PushResponse(messages=list(result), replayed=result.is_replayed))
+
+
+@functools.lru_cache(maxsize=10_000)
+def _queued(shard: int, partition_id: int) -> bytes:
+    """Encode the fields that all stored messages of a partition share."""
+    return b'"status":"queued","partitionId":"%b","code":null,"error":null,"offset":' % (
+        partition_ref(shard, partition_id).encode()
+    )
 
 
 def acknowledged(answers: Sequence[Acknowledged]) -> bytes:

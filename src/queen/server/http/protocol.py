@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Any, Final, cast
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol as Interface, cast
 from urllib.parse import unquote
 
 import msgspec
@@ -21,14 +21,15 @@ from websockets.http11 import Request
 from queen import errors
 from queen.server.http.call import API, Call
 from queen.server.http.connection_limits import ConnectionLimits
+from queen.server.http.cycles import Cycle, DirectCycle
+from queen.server.http.head import Connection
+from queen.server.http.known_heads import KnownHeads, Recognised, whole_head
 from queen.server.http.problems import problem
 from queen.server.http.scope_keys import ABORT, DISCONNECT, EXCHANGE, SWITCH, Disconnect
 from queen.server.memory_budget import Unsent
 from queen.settings import Settings
 
 _STREAM: Final = f"{API}/stream".encode()
-_JOINED_BYTES: Final = 2**16
-"""Larger bodies are not copied together with their headers."""
 
 
 class Socket(WebSocketsSansIOProtocol):
@@ -54,53 +55,14 @@ class Swept(asyncio.Protocol):
         """Check the deadlines of this connection."""
 
 
-class Cycle(RequestResponseCycle):
-    """One request and its response: an Exchange."""
+class DirectApp(Interface):
+    """The app, as far as it serves requests with known heads."""
 
-    def take_body(self) -> bytes | None:
-        if self.more_body or self.disconnected or self.waiting_for_100_continue:
-            return None
-        body = bytes(self.body)
-        self.body = bytearray()
-        return body
+    known_heads: KnownHeads
 
-    def close_after_answer(self) -> None:
-        self.keep_alive = False
-
-    async def answer(
-        self, status: int, headers: bytes, body: bytes, *, is_awaited: bool = False
-    ) -> bool:
-        if self.flow.write_paused and not self.disconnected:
-            await self.flow.drain()
-        if self.disconnected:
-            return False
-        head = [STATUS_LINE[status]]
-        head += [b"%b: %b\r\n" % pair for pair in self.default_headers]
-        head.append(headers)
-        if not self.keep_alive:
-            head.append(b"connection: close\r\n")
-        head.append(b"\r\n")
-        if self.scope["method"] == "HEAD":
-            body = b""
-        self.response_started = self.response_complete = True
-        if len(body) <= _JOINED_BYTES:
-            self.transport.write(b"".join([*head, body]))
-        else:
-            # Without a copy, because it may wait in the transport for a long time.
-            self.transport.write(b"".join(head))
-            self.transport.write(body)
-        # If a write fails immediately, the transport closes, and connection_lost is called later.
-        is_reset = self.transport.is_closing()
-        self.message_event.set()
-        if not self.keep_alive:
-            self.transport.close()
-        self.on_response()
-        if is_reset:
-            return False
-        if is_awaited and self.flow.write_paused:
-            await self.flow.drain()
-            return not cast("dict[str, Any]", self.scope)[DISCONNECT].is_cut
-        return True
+    def respond_directly(
+        self, found: Recognised, cycle: DirectCycle, connection: Connection
+    ) -> Coroutine[Any, Any, None]: ...
 
 
 class Protocol(HttpToolsProtocol):
@@ -109,11 +71,15 @@ class Protocol(HttpToolsProtocol):
 
     There is no timer per request. Each connection records since when it reads, writes or is idle,
     and one sweep per second checks all of them.
+
+    A whole request with a known head is served in the callback that received it. All others go
+    through httptools, ASGI and a task. Both end in `App.respond`.
     """
 
     settings: Settings
     limits: ConnectionLimits
     unsent: Unsent
+    direct: DirectApp
     open_stream: Callable[[Call, Callable[[], None]], Swept]
     """Creates the protocol of a stream, from its request and a function to call at its end."""
 
@@ -129,10 +95,13 @@ class Protocol(HttpToolsProtocol):
         """Start time of the request that is being read; None between requests."""
         self._is_reading_headers = True
         self._header_bytes = 0
+        self._awaiting = b""
+        """A known head, and the part of its body that has arrived."""
         self._writing_since: float | None = None
         self._resting_since: float | None = None
         self._disconnect = Disconnect()
-        self._answering: RequestResponseCycle | None = None
+        self._connection = Connection()
+        self._answering: RequestResponseCycle | DirectCycle | None = None
         """The current or last request of the app."""
         self._is_aborted = False
         self._is_refused = False
@@ -140,6 +109,7 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn has it
         super().connection_made(transport)
+        self._connection = Connection(self.client, self._disconnect)
         # A connection that never sends data is treated like one that sends slowly.
         self._since = time.monotonic()
         if len(self.connections) > self.settings.max_connections:
@@ -206,18 +176,59 @@ class Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
             return
-        if self._since is None:
-            self._since = time.monotonic()
+        is_resting = self._resting_since is not None and self._since is None
+        if self._awaiting:
+            data, self._awaiting, is_resting = self._awaiting + data, b"", True
+        if is_resting:
+            known_heads = self.direct.known_heads
+            if (found := known_heads.recognise(data)) is not None:
+                self._respond_directly(found)
+                return
+            if known_heads.is_start(data):
+                self._await_body(data)
+                return
             self._is_reading_headers = True
             self._header_bytes = 0
+        if self._since is None:
+            self._since = time.monotonic()
         self._resting_since = None
         was_reading = self._is_reading_headers
+        before = self.cycle
         super().data_received(data)
+        # Otherwise these bytes may start in the middle of a head.
+        if is_resting and self.cycle is not before:
+            self._note_head(data)
         # Headers that start or end in this chunk are not endless.
         if was_reading and self._is_in_headers():
             self._header_bytes += len(data)
             if self._header_bytes > self.settings.max_header_bytes:
                 self._refuse(errors.HeadersTooLarge(self._most_headers()))
+
+    def _respond_directly(self, found: Recognised) -> None:
+        """Serve a request in this callback. While it waits, later requests are queued."""
+        self._since = self._resting_since = None
+        cycle = DirectCycle(self, found[1], self._disconnect)
+        self._answering = cycle
+        self.cycle = cast("RequestResponseCycle", cycle)  # It has what uvicorn uses of one.
+        cycle.start(self.direct.respond_directly(found, cycle, self._connection))
+        if cycle.is_running:
+            # A stopping server waits for it, and cancels it in the end.
+            self.tasks.add(cast("asyncio.Task[None]", cycle))
+
+    def _await_body(self, data: bytes) -> None:
+        """Keep a known head until its body has arrived, as many clients send it separately."""
+        self._awaiting = data
+        self._resting_since = None
+        self._is_reading_headers = False
+        if self._since is None:
+            self._since = time.monotonic()
+
+    def _note_head(self, data: bytes) -> None:
+        """If these bytes are exactly one request, note its head, so that it can be recognised."""
+        cycle = self.cycle
+        is_whole = self._since is None and not self.pipeline
+        if is_whole and isinstance(cycle, Cycle) and cycle.keep_alive and not cycle.more_body:
+            cycle.raw_head = whole_head(data, len(cycle.body))
 
     def on_message_begin(self) -> None:
         self.url = b""

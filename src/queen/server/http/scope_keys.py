@@ -10,7 +10,7 @@ ABORT: Final = "queen.abort"
 SWITCH: Final = "queen.switch"
 """In the scope of a request for a stream: a function that hands its connection to the stream."""
 EXCHANGE: Final = "queen.exchange"
-"""The `Exchange`. `Call` removes it: it refers to the scope, and would keep it in memory."""
+"""The `Exchange`. `App` removes it: it refers to the scope, and would keep it in memory."""
 
 
 class ClientGone(Exception):
@@ -44,6 +44,10 @@ class Disconnect:
 
 class Exchange(Protocol):
     """One request and its response without ASGI messages, which cost 20 % of a small request."""
+
+    @property
+    def raw_head(self) -> bytes | None:
+        """Its head, if requests with the same head may be recognised from now on."""
 
     def take_body(self) -> bytes | None:
         """Return the body if it is complete; None if it must be received."""

@@ -9,7 +9,7 @@ from queen import errors
 from queen.server.auth.api_keys import BELIEVED_SECONDS
 from queen.server.auth.revocations import REASON
 from queen.server.http.call import Call
-from queen.server.http.scope_keys import DISCONNECT, ClientGone, Disconnect
+from queen.server.http.scope_keys import ClientGone
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ async def wait_for(
     ``undo``: called with a result that is too late to be sent.
     """
     authenticator = call.state.authenticator
-    disconnect: Disconnect | None = call.scope.get(DISCONNECT)
+    disconnect = call.connection.disconnect
     wait = _Wait()
     if disconnect is not None:
         disconnect.watch(wait.task)

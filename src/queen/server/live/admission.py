@@ -23,5 +23,5 @@ async def admit(call: Call, ticket: str | None) -> Caller:
 
 def check_origin(call: Call, origins: Origins) -> None:
     """Raise OriginRefused if a page of another site opens the WebSocket."""
-    scheme = {"ws": "http", "wss": "https"}[call.scope["scheme"]]
+    scheme = {"ws": "http", "wss": "https"}[call.head.scheme]
     origins.check(call.header, scheme, is_page=False)

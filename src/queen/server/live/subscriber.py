@@ -11,7 +11,6 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from queen.server import logs
 from queen.server.auth.revocations import REASON
 from queen.server.http.call import Call
-from queen.server.http.scope_keys import ABORT
 from queen.telemetry import Event
 from queen.wire.live_feed import EVENTS, EventName, Subscribe
 
@@ -109,5 +108,5 @@ class Subscriber:
             self._abort()
 
     def _abort(self) -> None:
-        if (abort := self.call.scope.get(ABORT)) is not None:
+        if (abort := self.call.connection.abort) is not None:
             abort()

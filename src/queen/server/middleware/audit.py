@@ -27,7 +27,7 @@ async def write(call: Call, route: Route, status: int) -> None:
         action=f"{route.method} {route.path}",
         permission=route.permission or "browse",
         queue=queue and queue.replace("\0", "\\0"),  # PostgreSQL cannot store NUL.
-        path=readable(call.scope["raw_path"] or call.scope["path"].encode()),
+        path=readable(call.head.raw_path),
         source=source(call),
         request_id=call.request_id,
         status=status,
@@ -53,7 +53,7 @@ def source(call: Call) -> str | None:
     if call.state.settings.behind_proxy and (forwarded := call.header(b"x-forwarded-for")):
         # The proxy appends the last address. The client can forge the others.
         return readable(forwarded.rpartition(",")[2].strip().encode("latin-1", "replace"))
-    client = call.scope.get("client")
+    client = call.connection.client
     return None if client is None else str(client[0])
 
 

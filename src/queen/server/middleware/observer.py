@@ -96,5 +96,5 @@ class Observer:
             request_id=call.request_id,
             trace_id=call.trace_id,
             method=call.method,
-            path=call.scope["path"],
+            path=call.head.path,
         )

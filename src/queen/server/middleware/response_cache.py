@@ -33,8 +33,8 @@ class ResponseCache:
         now = time.monotonic()
         caller = call.caller
         key = (
-            call.scope["raw_path"] or call.scope["path"],
-            call.scope["query_string"],
+            call.head.raw_path,
+            call.head.query_string,
             caller.permissions,
             caller.scopes,
         )

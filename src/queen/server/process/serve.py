@@ -102,6 +102,7 @@ async def serve_here(
         "settings": settings,
         "limits": ConnectionLimits(most),
         "unsent": app.unsent,
+        "direct": app,
         "open_stream": app.open_stream,
     }
     protocol = type("BoundProtocol", (Protocol,), bound)

@@ -108,7 +108,7 @@ async def health(call: Call) -> Answer:
 async def _is_known(call: Call) -> bool:
     """Whether the caller may see details."""
     try:
-        caller = await call.state.authenticator.caller_or_nobody(call.header(b"authorization"))
+        caller = await call.state.authenticator.caller_or_nobody(call.authorization)
     except errors.QueenError:
         return False
     return Permission.BROWSE in caller.permissions

@@ -5,7 +5,6 @@ import functools
 from queen import errors
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, new_routes
-from queen.server.http.scope_keys import SWITCH
 from queen.wire.websocket import accept_of
 
 ROUTES, route = new_routes()
@@ -31,7 +30,7 @@ async def stream(call: Call) -> Answer:
     The HTTP reference describes its frames. Each operation requires the permission that its request
     requires over HTTP.
     """
-    switch = call.scope.get(SWITCH)
+    switch = call.connection.switch
     key = accept_of(call.header(b"sec-websocket-key") or "")
     if (
         switch is None

@@ -14,8 +14,9 @@ from queen.server.decoding.bodies import DIRECT_BYTES
 from queen.server.http.answer import Answer
 from queen.server.http.body import parse_body
 from queen.server.http.call import Call
+from queen.server.http.head import Connection, Head
 from queen.server.http.problems import problem
-from queen.server.http.scope_keys import DISCONNECT, ClientGone, Disconnect
+from queen.server.http.scope_keys import ClientGone, Disconnect
 from queen.server.memory_budget import Share
 from queen.server.routes.messaging.pop import AnyPopQuery
 from queen.server.stream.observer import StreamObserver
@@ -391,19 +392,24 @@ class StreamConnection(FrameSocket):
                 self._undo(undo)
 
 
-async def _never() -> Any:  # noqa: ANN401 - nothing
-    raise RuntimeError("a stream has no request body")
-
-
 def _call_of(call: Call, traceparent: str | None = None, wait: Disconnect | None = None) -> Call:
-    """Return a call of the same caller without its headers, for one operation."""
-    headers = (
-        [] if traceparent is None else [(b"traceparent", traceparent.encode("latin-1", "replace"))]
-    )
-    scope: dict[str, Any] = {"method": "GET", "path": call.scope["path"], "headers": headers}
-    if wait is not None:
-        scope[DISCONNECT] = wait
-    new = Call(scope, _never, call.state)
+    """Return a call of the same caller, without its headers, for one operation."""
+    head = call.head
+    if traceparent is not None or head.headers:
+        headers: list[tuple[bytes, bytes]] = []
+        if traceparent is not None:
+            headers.append((b"traceparent", traceparent.encode("latin-1", "replace")))
+        head = Head(
+            {
+                "scheme": head.scheme,
+                "method": head.method,
+                "path": head.path,
+                "raw_path": head.raw_path,
+                "query_string": b"",
+                "headers": headers,
+            }
+        )
+    new = Call(head, call.state, Connection(call.connection.client, wait), None)
     new.caller = call.caller
     new.request_id = call.request_id
     return new

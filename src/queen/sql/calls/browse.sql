@@ -129,8 +129,8 @@ from (select p.id, p.queue_id from queen.partitions p order by p.id desc limit $
 join queen.queues q on q.id = p.queue_id and queen.sees(q.name, q.namespace, $3)
 cross join lateral (
   select k."offset"
-  from queen.dedup k
-  where k.key = queen.dedup_key(p.id, $1) and k."offset" is not null
+  from queen.offsets_of_key(p.id, $1) k
+  where k."offset" is not null
   order by k.at desc
   limit 1
 ) k

@@ -3,21 +3,29 @@
 -- name: push batched
 -- Store segments; one row per segment, or the reasons for the rejection.
 select kind, ordinal, "offset", created_at, xid, code
-from queen.push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19);
+from queen.push(
+  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27
+);
 
 -- name: push_once batched
 -- The same for requests of producers, whose outcomes are stored for repeated requests.
 with done as materialized (
   select kind, ordinal, "offset", created_at, xid, code
-  from queen.push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+  from queen.push(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27
+  )
 )
 select kind, ordinal, "offset", created_at, xid, code from done
 union all
 select kind, null, null, null, null, null
 from queen.record_outcomes(
-  $11, $12, $20, $21, $22, $23,
+  $11, $12, $28, $29, $30, $31,
   array(select kind from done), array(select ordinal from done), array(select "offset" from done)
 ) kind;
+
+-- name: key_blocks hot
+-- Blocks of keys for the memory of this process; one row per partition, then one row per block of it.
+select partition_id, seconds, bytes, base_offset, at, keys from queen.key_blocks($1, $2, $3);
 
 -- name: pop batched
 -- Claim messages; one row per run of messages in a segment, then one row per group.
@@ -47,6 +55,18 @@ from queen.ack($1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9) ord
 -- Return or settle messages; one row per request, in request order.
 select group_id, due_at, due_seconds, is_dead, is_over, code
 from queen.nack($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) order by ordinal;
+
+-- name: combine batched
+-- A push, acks or nacks, and pops in one transaction; the rows of each.
+select
+  kind, ordinal, "offset", created_at, xid, code, group_id, settled, refused, is_over, has_more, due_at, due_seconds,
+  is_dead, request, delivery_id, token, partition_id, partition, level, attempts, until, first_offset, end_offset,
+  base_offset, message_count, payload, extras, wait_seconds, ready_since, due_since, expired, lapsed, buried, dropped,
+  evicted, unkept
+from queen.combine(
+  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text[]::int8multirange[], $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+  $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32
+);
 
 -- name: extend hot
 -- Extend leases; one row per request, in request order.

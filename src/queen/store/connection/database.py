@@ -1,41 +1,30 @@
 """Connections to one database, and the conversion of PostgreSQL's errors to Queen's."""
 
 import asyncio
-import contextlib
-import json
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Final
 
 import asyncpg
 
 from queen import errors, sql, tasks, telemetry
 from queen.meters import Histogram, Snapshot
+from queen.store.connection.connection import Connection, Record
+from queen.store.connection.connector import Connector
+from queen.store.connection.deadlines import Deadlines
 from queen.store.connection.options import Connecting
-from queen.store.connection.primary import OF_SOCKETS, STANDBY, Connection as RawConnection, Hosts
+from queen.store.connection.pool import NO_CONNECTION, Pool, PoolClosed
 
-if TYPE_CHECKING:
-    Connection = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
-
-Record = asyncpg.Record
-
-_NO_CONNECTION: Final = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresError,
-    asyncpg.InternalClientError,
-)
 _LOG: Final = logging.getLogger("queen.store")
 _RETRIED: Final = ("40001", "40P01")
 _NO_SPAN: Final = nullcontext()
-_CHECK_CLIENT: Final = "set client_connection_check_interval = '2s'"
 _PROBE_SECONDS: Final = 0.1
 _LONGEST_PROBE_SECONDS: Final = 0.5
-_WARM_SECONDS: Final = 2.0
+_CLOSE_SECONDS: Final = 10.0
 SPENT: Final[ContextVar[list[float] | None]] = ContextVar("spent", default=None)
 """Collects the seconds of statements for the current context."""
 _LONG_SECONDS: Final = 0.1
@@ -68,19 +57,21 @@ class Database:
     def __init__(self, dsn: str, connecting: Connecting) -> None:
         self.dsn = dsn
         self.is_pooled = connecting.is_pooled
-        self._hosts = Hosts(dsn, is_pooled=self.is_pooled)
         self._connecting = connecting
         self._begin = "begin; " + "".join(
             f"set local {name} = '{value}'; " for name, value in connecting.session.items()
         )
-        self._identity: str | None = None
-        self._pool: asyncpg.Pool[asyncpg.Record]
+        self._connector = connector = Connector(dsn, connecting, lambda: self.changed())
+        self._pool = Pool(
+            connector.connect,
+            # Behind a pooler, a connection does not keep a server.
+            warm=connector.warm if connecting.is_warmed and not self.is_pooled else None,
+            most=connecting.connections,
+            idle_seconds=connecting.idle_seconds,
+            timeout_seconds=connecting.timeout_seconds,
+        )
+        self._deadlines = Deadlines()
         self._rooms: dict[str, asyncio.Semaphore] = {}
-        # Connections that are ready to use. Behind a pooler, a connection does not keep a server.
-        self._is_warmed = connecting.is_warmed and not connecting.is_pooled
-        self._grown = 1 if self._is_warmed else connecting.connections
-        self._ready = asyncio.Semaphore(self._grown)
-        self._growth: asyncio.Task[None] | None = None
         self.changed: Callable[[], None] = _nothing
         """Called if this is another server, or another history of it, than before."""
         self.is_away = False
@@ -94,8 +85,6 @@ class Database:
         self._probe: asyncio.Task[None] | None = None
         self.statements = 0
         """The number of statements sent. Tests check that an idle process sends none."""
-        self.waiting = 0
-        """Calls that wait for a connection."""
         self.span: Callable[[str], AbstractContextManager[None]] = lambda call: _NO_SPAN
         """A context for each statement, for tracing."""
         self._call_seconds: dict[str, Histogram] = {}
@@ -112,37 +101,26 @@ class Database:
         """
         how = connecting or Connecting()
         database = cls(dsn, how)
-        session = {"application_name": how.application_name, **how.session, **OF_SOCKETS}
-        try:
-            database._pool = await asyncpg.create_pool(
-                dsn,
-                connect=database._hosts.connect,
-                connection_class=RawConnection,
-                min_size=0 if is_away else 1,
-                max_size=how.connections,
-                max_inactive_connection_lifetime=how.idle_seconds,
-                statement_cache_size=0 if how.is_pooled else 100,
-                server_settings=(
-                    {"application_name": how.application_name} if how.is_pooled else session
-                ),
-                init=database._prepare,
-                reset=_leave_as_is,
-                timeout=how.timeout_seconds,
-            )
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise errors.DatabaseUnavailable(f"cannot connect to PostgreSQL: {error}") from error
         if is_away:
             database._lose("unavailable at the start")
-        elif database._is_warmed:
-            with contextlib.suppress(*_NO_CONNECTION):
-                await database._warm()
+            return database
+        try:
+            connection = await database._pool.wait()
+        except NO_CONNECTION as error:
+            raise errors.DatabaseUnavailable(f"cannot connect to PostgreSQL: {error}") from error
+        if how.is_warmed and not how.is_pooled:
+            await database._connector.warm(connection)
+            await database._pool.recover(connection)  # Planning may have been cancelled.
+        else:
+            database._pool.give(connection)
         return database
 
     async def close(self) -> None:
         """Close all connections. Waits for running calls, for a limited time."""
-        await tasks.stop(self._probe, self._growth)
+        await tasks.stop(self._probe)
         try:
-            await asyncio.wait_for(self._pool.close(), 10)
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._pool.close()
         except TimeoutError:
             self._pool.terminate()
 
@@ -150,32 +128,34 @@ class Database:
         """Run one call of ``sql/calls`` in its own transaction and return its rows."""
         if call in sql.BATCHED:
             return await self._fetch(call, arguments)
-        async with self._room(call):
+        room = await self._enter(call)
+        try:
             return await self._fetch(call, arguments)
+        finally:
+            room.release()
 
-    @asynccontextmanager
-    async def _room(self, call: str) -> AsyncGenerator[None]:
+    async def _enter(self, call: str) -> asyncio.Semaphore:
         """Limits the connections that slow calls can use, so that others get some."""
         room = self._rooms.get(call)
         if room is None:
             room = asyncio.Semaphore(max(1, self._connecting.connections // 3))
             self._rooms[call] = room
+        if not room.locked():
+            await room.acquire()
+            return room
         try:
             async with asyncio.timeout(self._connecting.timeout_seconds):
                 await room.acquire()
         except TimeoutError as error:
             raise errors.Overloaded(f"too many calls of {call} are running") from error
-        try:
-            yield
-        finally:
-            room.release()
+        return room
 
     async def _fetch(self, call: str, arguments: tuple[object, ...]) -> list[Record]:
         attempt = 0
         while True:
+            connection = await self._take()
             try:
-                async with self._lend() as connection:  # May raise before sending.
-                    return await self._run(connection, call, arguments)
+                return await self._run(connection, call, arguments)
             except asyncpg.PostgresError as error:
                 if error.sqlstate in _RETRIED and attempt < self._connecting.max_retries:
                     attempt += 1
@@ -194,64 +174,60 @@ class Database:
 
     def fill(self, snapshot: Snapshot) -> None:
         """Add the metrics of the pool and the calls."""
-        size, idle = self._pool.get_size(), self._pool.get_idle_size()
-        snapshot.add(telemetry.DB_POOL, idle, "idle")
-        snapshot.add(telemetry.DB_POOL, size - idle, "used")
-        snapshot.add(telemetry.DB_WAITING, self.waiting)
+        size, free = self._pool.size, self._pool.free
+        snapshot.add(telemetry.DB_POOL, free, "idle")
+        snapshot.add(telemetry.DB_POOL, size - free, "used")
+        snapshot.add(telemetry.DB_WAITING, self._pool.waiting)
         for call, histogram in self._call_seconds.items():
             snapshot.add_histogram(telemetry.DB_CALL, histogram, call)
         snapshot.add_histogram(telemetry.DB_POOL_WAIT, self._wait_seconds)
 
     async def _run(
-        self, connection: "Connection", call: str, arguments: tuple[object, ...]
+        self, connection: Connection, call: str, arguments: tuple[object, ...]
     ) -> list[Record]:
+        """Send a call on this connection, and return the connection to the pool."""
+        self.statements += 1
         started_at = time.perf_counter()
+        deadline = self._connecting.deadline_seconds(call)
+        self._deadlines.begin(connection, deadline)
         try:
             with self.span(call):
-                return await self._send(connection, call, arguments)
-        finally:
-            histogram = self._call_seconds.get(call)
-            if histogram is None:
-                histogram = self._call_seconds[call] = Histogram()
-            seconds = time.perf_counter() - started_at
-            histogram.observe(seconds)
-            if (spent := SPENT.get()) is not None:
-                spent.append(seconds)
-
-    async def _send(
-        self, connection: "Connection", call: str, arguments: tuple[object, ...]
-    ) -> list[Record]:
-        self.statements += 1
-        deadline = self._connecting.deadline_seconds(call)
-        is_late = False
-
-        def give_up() -> None:
-            nonlocal is_late
-            is_late = True
-            # Not cancelled: PostgreSQL would report a commit that waits for a standby as done.
-            connection.terminate()
-
-        timer = asyncio.get_running_loop().call_later(deadline, give_up)
-        try:
-            rows = await self._exchange(connection, call, arguments)
+                if self.is_pooled:
+                    rows = await self._exchange(connection, call, arguments)
+                else:
+                    rows = await connection.fetch(sql.CALLS[call], *arguments)
         except asyncpg.PostgresError as error:
-            if not is_late:
+            is_in_time = self._deadlines.end(connection)
+            self._pool.give(connection)
+            if is_in_time:
                 raise
-            # Idle connections lead to the same server by the same route.
-            await self._pool.expire_connections()
+            # Free connections lead to the same server by the same route.
+            self._pool.expire()
             raise errors.OutcomeUnknown(f"{call}: no response within {deadline:g} s") from error
+        except BaseException:
+            self._deadlines.end(connection)
+            self._pool.recover_soon(connection)
+            raise
         finally:
-            timer.cancel()
-        # The pool's proxy forwards unknown attributes.
-        if (warning := cast("RawConnection", connection).take_warning()) is not None:
+            self._measure(call, time.perf_counter() - started_at)
+        self._deadlines.end(connection)
+        warning = connection.take_warning()
+        self._pool.give(connection)
+        if warning is not None:
             raise errors.OutcomeUnknown(f"{call}: {warning}")
         return rows
 
+    def _measure(self, call: str, seconds: float) -> None:
+        histogram = self._call_seconds.get(call)
+        if histogram is None:
+            histogram = self._call_seconds[call] = Histogram()
+        histogram.observe(seconds)
+        if (spent := SPENT.get()) is not None:
+            spent.append(seconds)
+
     async def _exchange(
-        self, connection: "Connection", call: str, arguments: tuple[object, ...]
+        self, connection: Connection, call: str, arguments: tuple[object, ...]
     ) -> list[Record]:
-        if not self.is_pooled:
-            return await connection.fetch(sql.CALLS[call], *arguments)
         # Without a transaction, PgBouncer may parse a statement on one server and run it on
         # another.
         await connection.execute(self._begin)
@@ -279,17 +255,12 @@ class Database:
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(2 * pause, _LONGEST_PROBE_SECONDS)
             try:
-                connection = await self._pool.acquire(timeout=self._connecting.timeout_seconds)
-                await self._pool.release(connection)
+                self._pool.give(await self._pool.wait())
                 if self.welcome is not None:
                     await self.welcome()
                     self.welcome = None
                 break
-            except (
-                *_NO_CONNECTION,
-                asyncpg.InterfaceError,
-                errors.ServiceError,
-            ) as error:
+            except (*NO_CONNECTION, errors.ServiceError) as error:
                 self.away_because = str(error) or type(error).__name__
             except Exception as error:
                 # The cause may be gone on the next probe.
@@ -298,140 +269,30 @@ class Database:
         self.is_away = False
         self.returned()
 
-    @asynccontextmanager
-    async def _lend(self) -> AsyncGenerator["Connection"]:
+    async def _take(self) -> Connection:
         if self.is_away:
             raise errors.DatabaseUnavailable(f"the database is unavailable: {self.away_because}")
-        connection = await self._take()
-        try:
-            yield connection
-        finally:
-            try:
-                await self._pool.release(connection)
-            finally:
-                self._ready.release()
-
-    async def _take(self) -> "Connection":
+        if (connection := self._pool.take()) is not None:
+            self._wait_seconds.observe(0.0)
+            return connection
         started_at = time.perf_counter()
-        self.waiting += 1
         try:
-            await self._await_ready()
-            try:
-                return await self._pool.acquire(timeout=self._connecting.timeout_seconds)
-            except BaseException:
-                self._ready.release()
-                raise
-        except _NO_CONNECTION as error:
+            return await self._pool.wait()
+        except PoolClosed as error:
+            raise errors.Draining("the store is closed") from error
+        except NO_CONNECTION as error:
             # A busy server, or one with too many connections, is available while some of ours are
             # left.
-            if not self._pool.get_size():
+            if not self._pool.size:
                 self._lose(str(error) or "timeout")
             raise errors.DatabaseUnavailable(f"no connection: {error or 'timeout'}") from error
-        except asyncpg.InterfaceError as error:
-            raise errors.Draining("the store is closed") from error
         except errors.DatabaseUnavailable as error:
             # A server responds, but it is not the primary.
-            if not self._pool.get_size():
+            if not self._pool.size:
                 self._lose(str(error))
             raise
         finally:
-            self.waiting -= 1
             self._wait_seconds.observe(time.perf_counter() - started_at)
-
-    async def _await_ready(self) -> None:
-        """Wait for a warmed connection. One more is opened if the limit allows it."""
-        if not self._ready.locked():
-            await self._ready.acquire()
-            return
-        self._grow()
-        async with asyncio.timeout(self._connecting.timeout_seconds):
-            await self._ready.acquire()
-
-    def _grow(self) -> None:
-        if self._growth is None and self._grown < self._connecting.connections:
-            self._growth = asyncio.get_running_loop().create_task(self._add())
-
-    async def _add(self) -> None:
-        if self._pool.get_idle_size():
-            self._growth = None  # Another caller returned one meanwhile.
-            return
-        try:
-            await self._warm()
-        except (*_NO_CONNECTION, asyncpg.InterfaceError, errors.ServiceError):
-            self._growth = None  # The next caller that needs one tries again.
-            return
-        self._grown += 1
-        self._ready.release()
-        self._growth = None
-        if self._ready.locked() and self.waiting:
-            self._grow()
-
-    async def _warm(self) -> None:
-        """Open a connection and plan the hot calls, whose first run is the slowest."""
-        # Without its own timeout, it takes a free connection before any other caller can.
-        async with asyncio.timeout(self._connecting.timeout_seconds):
-            connection = await self._pool.acquire()
-        try:
-            # An unplanned connection is better than none.
-            with contextlib.suppress(*_NO_CONNECTION, asyncpg.InterfaceError):
-                await connection.fetch(sql.CALLS["warm"], *(None,) * 7, timeout=_WARM_SECONDS)
-        finally:
-            await self._pool.release(connection)
-
-    async def _prepare(self, connection: "asyncpg.Connection[Record]") -> None:
-        """Set up a new connection, and check which server it reaches."""
-        half = self._connecting.timeout_seconds / 2
-        timer = asyncio.get_running_loop().call_later(half, connection.terminate)
-        try:
-            # Behind PgBouncer, a parsed statement stays on its server only within a transaction.
-            async with connection.transaction() if self.is_pooled else nullcontext():
-                await self._set_up(connection)
-        finally:
-            timer.cancel()
-
-    async def _set_up(self, connection: "asyncpg.Connection[Record]") -> None:
-        await connection.set_type_codec(
-            "jsonb", schema="pg_catalog", encoder=_dump, decoder=json.loads, format="text"
-        )
-        server = await connection.fetchrow(sql.CALLS["identity"])
-        assert server is not None
-        if server["is_standby"]:
-            self._hosts.pass_over()
-            raise errors.DatabaseUnavailable(STANDBY)
-        if server["fsync"] != "on" or server["full_page_writes"] != "on":
-            raise errors.DatabaseUnsafe(
-                "fsync or full_page_writes is off: a crash would lose messages; turn them on"
-            )
-        if not self.is_pooled:
-            # If the system supports it: a statement of a lost client must not keep its locks.
-            with contextlib.suppress(asyncpg.InvalidParameterValueError):
-                await connection.execute(_CHECK_CLIENT)
-        known, identity = self._identity, server["identity"]
-        if known is not None and _is_older(identity, known):
-            self._hosts.pass_over()
-            raise errors.DatabaseUnavailable(
-                "this server was the primary before another was promoted; stop it"
-            )
-        self._identity = identity
-        if known not in (None, identity):
-            self.changed()
-            # The arguments of the next call are based on the former server's state.
-            raise errors.DatabaseUnavailable("this is another server, or it lost its history")
-
-
-async def _leave_as_is(connection: "asyncpg.Connection[Record]") -> None:
-    """Replaces asyncpg's reset, which costs a round trip per call. Calls leave no state behind."""
-
-
-def _is_older(identity: str, known: str) -> bool:
-    """Return whether a server follows an abandoned timeline: the same cluster, a lower number."""
-    system, _, timeline = identity.partition("/")
-    known_system, _, known_timeline = known.partition("/")
-    return system == known_system and timeline < known_timeline
-
-
-def _dump(value: Any) -> str:  # noqa: ANN401 - whatever JSON can hold
-    return json.dumps(value)
 
 
 def _nothing() -> None:

@@ -3,13 +3,15 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 import asyncpg
 import msgspec
 
 from queen import sql, tasks
+from queen.store.connection.connection import Connection
 from queen.store.connection.primary import CONNECTION_ERRORS, OF_SOCKETS, Hosts
 
 _LOG: Final = logging.getLogger("queen.store")
@@ -24,6 +26,8 @@ _MODES: Final = "modes"
 _SCHEDULES: Final = "schedules"
 _WORKFLOWS: Final = "workflows"
 _ALIVE: Final = "?"
+_FORGET_AFTER: Final = 3
+"""Checks that another process can miss before it counts as stopped."""
 
 if TYPE_CHECKING:
     AnyConnection = (
@@ -79,6 +83,10 @@ class Notifications:
     NOTIFY is never part of a push's transaction, because it serialises commits. After a lost
     connection, listeners receive None and must check everything. The connection is probed when it
     is idle, so a dead one is detected after twice ``check_seconds``.
+
+    The probes also show the other processes that this one listens, at the latest every
+    ``check_seconds``. While no other process listens, notifications of messages are withheld. If
+    one appears after that, it is told to check everything, so it misses nothing.
     """
 
     def __init__(
@@ -96,7 +104,11 @@ class Notifications:
         self._application_name = application_name
         self._check_seconds = check_seconds
         self._words: set[str] = set()
-        self._is_pending = asyncio.Event()
+        self._is_withholding = False
+        """Notifications were withheld that a process may need that starts to listen now."""
+        self._others_until = 0.0
+        """Until then, other processes count as listening."""
+        self._waker: asyncio.Future[None] | None = None
         self._is_alive = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._own_pid = 0
@@ -109,35 +121,44 @@ class Notifications:
     async def close(self) -> None:
         await tasks.stop(self._task)
 
+    @property
+    def has_listeners(self) -> bool:
+        """Whether other processes may listen. Without a connection, that is unknown."""
+        return not self.is_listening or time.monotonic() < self._others_until
+
     def tell(
         self,
         *,
-        queue_ids: Iterable[int] = (),
-        group_ids: Iterable[int] = (),
-        changed_queue_ids: Iterable[int] = (),
+        queue_ids: Collection[int] = (),
+        group_ids: Collection[int] = (),
+        changed_queue_ids: Collection[int] = (),
         is_modes: bool = False,
         is_schedules: bool = False,
         is_workflows: bool = False,
     ) -> None:
         """Notify soon. Costs nothing if the same words were sent a moment ago."""
-        if len(self._words) <= _MOST_WORDS:
-            self._words.update(map(str, queue_ids))
-            self._words.update([f"{_OF_GROUP}{each}" for each in group_ids])
-            self._words.update([f"{_OF_OPTIONS}{each}" for each in changed_queue_ids])
+        words = self._words
+        if (queue_ids or group_ids) and not self.has_listeners:
+            self._is_withholding = True
+            queue_ids = group_ids = ()
+        if len(words) <= _MOST_WORDS:
+            words.update(map(str, queue_ids))
+            words.update([f"{_OF_GROUP}{each}" for each in group_ids])
+            words.update([f"{_OF_OPTIONS}{each}" for each in changed_queue_ids])
         if is_modes:
-            self._words.add(_MODES)
+            words.add(_MODES)
         if is_schedules:
-            self._words.add(_SCHEDULES)
+            words.add(_SCHEDULES)
         if is_workflows:
-            self._words.add(_WORKFLOWS)
-        if self._words:
-            self._is_pending.set()
+            words.add(_WORKFLOWS)
+        if words:
+            self._wake()
 
     async def _keep(self) -> None:
         """Keep a connection open, and reconnect after errors."""
         pause = 0.1
         while True:
-            connection: asyncpg.Connection[asyncpg.Record] | None = None
+            connection: Connection | None = None
             try:
                 connection = await self._hosts.connect(
                     server_settings={
@@ -161,40 +182,46 @@ class Notifications:
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, 5)
 
-    async def _listen(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
-        lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def end(_: object) -> None:
-            if not lost.done():
-                lost.set_result(None)
-
-        connection.add_termination_listener(end)
+    async def _listen(self, connection: Connection) -> None:
+        connection.add_termination_listener(lambda _: self._wake())
         self._own_pid = connection.get_server_pid()
         async with asyncio.timeout(self._check_seconds):
             await connection.add_listener(_CHANNEL, self._hear)
+        # Others may listen, and need up to one check to show it.
+        self._expect_listeners()
         self.is_listening = True
         # Listen first and check afterwards, so that no notification is missed.
         self._heard(None)
+        # Others that withhold notifications send them from now on.
+        await self._check(connection)
         while not connection.is_closed():
-            waiting = asyncio.ensure_future(self._is_pending.wait())
-            try:
-                await asyncio.wait(
-                    {waiting, lost},
-                    timeout=self._check_seconds,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-            finally:
-                waiting.cancel()
-            if lost.done():
+            await self._until_woken()
+            if connection.is_closed():
                 return
-            if self._is_pending.is_set():
+            if self._words:
                 await self._send(connection)
                 await asyncio.sleep(self._debounce_seconds)
             else:
                 await self._check(connection)
 
-    async def _send(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
-        self._is_pending.clear()
+    async def _until_woken(self) -> None:
+        """Wait for a word to send, the end of the connection, or the time of the next check."""
+        if self._words:
+            return
+        loop = asyncio.get_running_loop()
+        self._waker = loop.create_future()
+        timer = loop.call_later(self._check_seconds, self._wake)
+        try:
+            await self._waker
+        finally:
+            timer.cancel()
+            self._waker = None
+
+    def _wake(self) -> None:
+        if self._waker is not None and not self._waker.done():
+            self._waker.set_result(None)
+
+    async def _send(self, connection: Connection) -> None:
         words, self._words = self._words, set()
         text = _EVERYTHING if len(words) > _MOST_WORDS else ",".join(words)
         self.sent += 1
@@ -203,10 +230,9 @@ class Notifications:
         except BaseException:
             # The next connection sends them.
             self._words |= words
-            self._is_pending.set()
             raise
 
-    async def _check(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+    async def _check(self, connection: Connection) -> None:
         """Receive an own notification, which proves that the connection works and listens."""
         self._is_alive.clear()
         async with asyncio.timeout(self._check_seconds):
@@ -217,5 +243,16 @@ class Notifications:
         del connection, channel
         if pid == self._own_pid:
             self._is_alive.set()
-        elif payload != _ALIVE:
+            return
+        if payload != _OUTBOX:  # An application sends this, and it doesn't listen.
+            self._expect_listeners()
+        if payload != _ALIVE:
             self._heard(News.parse(str(payload)))
+
+    def _expect_listeners(self) -> None:
+        """Another process listens. It may need notifications that were withheld."""
+        self._others_until = time.monotonic() + _FORGET_AFTER * self._check_seconds
+        if self._is_withholding:
+            self._is_withholding = False
+            self._words.add(_EVERYTHING)
+            self._wake()

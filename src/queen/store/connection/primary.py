@@ -9,15 +9,10 @@ import asyncpg
 from asyncpg.connect_utils import SessionAttribute
 
 from queen import errors
-
-Record = asyncpg.Record
+from queen.store.connection.connection import Connection, Record
 
 if TYPE_CHECKING:
     from asyncio import BaseTransport
-
-    _Base = asyncpg.Connection[Record]
-else:
-    _Base = asyncpg.Connection
 
 CONNECT_SECONDS: Final = 10.0
 OLDEST_POSTGRES: Final = 15
@@ -48,24 +43,6 @@ OF_SOCKETS: Final[Mapping[str, str]] = {
 """The same for PostgreSQL's end, as session settings."""
 
 
-class Connection(_Base):
-    """A connection that detects a commit without the confirmation of a standby."""
-
-    _warning: str | None = None
-
-    def take_warning(self) -> str | None:
-        """Why the last commit may be only on the primary. Returned once."""
-        warning, self._warning = self._warning, None
-        return warning
-
-    def _process_log_message(self, fields: dict[str, str], last_query: str) -> None:
-        del last_query
-        # The wait was cancelled. PostgreSQL reports that in a warning and otherwise returns
-        # success.
-        if fields.get("R") == "SyncRepWaitForLSN":
-            self._warning = fields.get("M", "the standby did not confirm")
-
-
 class Hosts:
     """
     The hosts of a DSN, tried in turn until one is the primary.
@@ -87,14 +64,11 @@ class Hosts:
 
     async def connect(
         self,
-        dsn: str | None = None,
         *,
         timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109 - as asyncpg calls it
-        connection_class: "type[asyncpg.Connection[Record]]" = Connection,
         **options: Any,  # noqa: ANN401 - whatever asyncpg takes
-    ) -> "asyncpg.Connection[Record]":
-        """A connection to the primary. ``dsn`` comes from the pool and is not used."""
-        del dsn
+    ) -> Connection:
+        """A connection to the primary."""
         failures: list[tuple[str, Exception]] = []
         for turn in range(len(self._dsns)):
             index = (self._first + turn) % len(self._dsns)
@@ -103,7 +77,7 @@ class Hosts:
                     self._dsns[index],
                     timeout=timeout / len(self._dsns),
                     target_session_attrs=self._wanted,
-                    connection_class=connection_class,
+                    connection_class=Connection,
                     **options,
                 )
             except asyncpg.TargetServerAttributeNotMatched:

@@ -89,10 +89,10 @@ async def pop(call: Call) -> Answer:
     or `maintenance`.
     """
     names = call.parameters
-    if call.scope["method"] == "HEAD":
+    if call.method == "HEAD":
         # It would lease messages whose response has no body.
         raise errors.MethodNotAllowed("HEAD is not supported for a pop", allow="GET, POST")
-    if call.scope["method"] == "POST":
+    if call.method == "POST":
         query = await call.body(PopQuery if names else AnyPopQuery)
     else:
         query = call.query(PopQuery if names else ScopedPopQuery)

@@ -45,9 +45,9 @@ cross join lateral (
 limit 1;
 
 -- name: table_health
--- Sizes and dead row versions of our tables; the generations of dedup count as one.
+-- Sizes and dead row versions of our tables; the generations of dedup and dedup_blocks count as one each.
 select
-  regexp_replace(s.relname, '^(dedup)_\d+$', '\1') as "table",
+  regexp_replace(s.relname, '^(dedup|dedup_blocks)_\d+$', '\1') as "table",
   sum(s.n_dead_tup)::bigint as dead_tuples,
   sum(pg_total_relation_size(s.relid))::bigint as bytes
 from pg_stat_user_tables s

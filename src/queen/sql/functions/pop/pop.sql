@@ -57,6 +57,9 @@ declare
   v_has_news        boolean;
   v_had_news        boolean;
   v_mark            timestamptz;
+  v_is_done         boolean := false;
+  v_found           integer;
+  v_row             queen.popped;
   v_note            queen.popped;
   v_promotion       record;
 begin
@@ -124,19 +127,132 @@ begin
       );
     end if;
 
+    v_phase := case when p_due = 'first' then 'due' else 'new' end;
+    v_round := 0;
+    v_had_news := false;
+    -- The common case: new messages of an ordered queue without other options, at most one partition per request. One
+    -- statement, whose last row is without a request. Everything else, also pairs in which it finds no message that can be
+    -- claimed, is left to the search below.
+    if not p_auto and p_due <> 'first' and p_partition is null and cardinality(p_group_ids) = 1 and 1 = all (p_partitions)
+      and v_queue.in_order and v_queue.ordered and v_queue.order_changed_at is null and v_queue.shortened_at is null
+      and v_queue.rate_per is null and v_queue.concurrency_limit = 0 and v_queue.delay_seconds = 0
+      and v_queue.window_seconds = 0 and v_queue.max_wait_seconds = 0 and cardinality(v_levels) = 1
+    then
+      v_found := 0;
+      for v_row in
+        with locked as materialized (
+          select l.*, row_number() over ()::integer as request
+          from (
+            select c.ctid, c.partition_id, c.claimed, c.ready_at
+            from queen.consumers c
+            where c.group_id = v_note.group_id
+              and c.priority = v_levels[1]
+              and c.ready_at >= coalesce(v_note.ready_since, '-infinity')
+              and c.ready_at <= v_now
+            order by c.ready_at
+            limit least(cardinality(p_batches), 1000)
+            for no key update skip locked
+          ) l
+        ),
+        -- Only pairs whose locked row version this statement can see. Others changed after it began, and stay ready.
+        moved as (
+          update queen.consumers c
+          set version = c.version + 1, claimed = f.end_offset, held = true, ready_at = null, recent = null
+          from (
+            select
+              l.*, s.base_offset, s.message_count, s.created_at, s.xid, s.next_offset,
+              nextval('queen.delivery_ids') as delivery_id, gen_random_uuid() as token,
+              v_now + make_interval(secs => coalesce(p_leases[l.request], v_queue.lease_seconds)) as until,
+              least(l.claimed + p_batches[l.request], case
+                when s.next_offset >= l.claimed + p_batches[l.request] then s.next_offset
+                else coalesce((
+                  select least(
+                    max(a.base_offset + a.message_count), min(a.base_offset) filter (where a.expires_at <= v_now)
+                  )
+                  from queen.segments a
+                  where a.partition_id = l.partition_id
+                    and a.base_offset > s.base_offset
+                    and a.base_offset < l.claimed + p_batches[l.request]
+                    and a.created_at <= v_now
+                    and a.body is not null
+                ), s.next_offset)
+              end) as end_offset
+            from locked l
+            cross join lateral (
+              select
+                s.base_offset, s.message_count, s.created_at, s.xid, s.base_offset + s.message_count as next_offset,
+                s.created_at <= v_now and s.body is not null and coalesce(s.expires_at > v_now, true) as is_claimable
+              from queen.segments s
+              where s.partition_id = l.partition_id and s.base_offset <= l.claimed
+              order by s.base_offset desc
+              limit 1
+            ) s
+            where s.is_claimable and s.next_offset > l.claimed
+            offset 0
+          ) f
+          where c.ctid = f.ctid
+          returning f.*
+        ),
+        leased as (
+          insert into queen.deliveries (id, token, group_id, partition_id, priority, pending, until, held, ordered)
+          select
+            m.delivery_id, m.token, v_note.group_id, m.partition_id, v_levels[1],
+            int8multirange(int8range(m.claimed, m.end_offset)), m.until, true, true
+          from moved m
+        )
+        select
+          m.request, v_note.group_id, m.delivery_id, m.token, m.partition_id, p.name, p.priority, 0, m.until,
+          greatest(m.claimed, s.base_offset), least(m.end_offset, s.base_offset + s.message_count),
+          s.base_offset, s.message_count, s.created_at, s.xid::text::bigint, null::bytea, null::bytea,
+          null::double precision, null::timestamptz, null::timestamptz, null::bigint, null::text, null::bigint,
+          null::bigint, null::bigint, null::bigint, null::bigint
+        from moved m
+        cross join lateral (
+          select p.name, (case when p.level > 0 then p.level else p.priority end)::smallint as priority
+          from queen.partitions p
+          where p.id = m.partition_id
+          offset 0
+        ) p
+        cross join lateral (
+          select m.base_offset, m.message_count, m.created_at, m.xid
+          union all
+          select a.base_offset, a.message_count, a.created_at, a.xid
+          from queen.segments a
+          where m.end_offset > m.next_offset
+            and a.partition_id = m.partition_id
+            and a.base_offset > m.base_offset
+            and a.base_offset < m.end_offset
+        ) s
+        union all
+        select
+          null, null, null, null, null, null, null, null, null, null, null, null, count(*)::integer, min(l.ready_at),
+          null, null, null, null, null, null, null, null, null, null, null, null, null
+        from locked l
+      loop
+        if v_row.request is not null then
+          return next v_row;
+          v_found := v_found + (v_left[v_row.request] > 0)::integer;
+          v_left[v_row.request] := 0;
+        elsif v_row.message_count = v_found then
+          -- All that was found was claimed: new messages were searched.
+          v_note.ready_since := least(v_now, v_row.created_at) - c_margin;
+          v_is_done := p_due = 'never' or v_found = cardinality(p_batches);
+          v_phase := 'due';
+          v_round := 1;
+        end if;
+      end loop;
+    end if;
+
     -- Search new and due messages once. Search again while messages are promoted, freed or skipped: the messages behind them
     -- are ready since then, which is after this search began.
-    v_phase := case when p_due = 'first' then 'due' else 'new' end;
     -- If options delay messages, a search without messages must return how long to wait.
     v_seeks_due := p_due <> 'never'
       or v_queue.delay_seconds > 0
       or v_queue.window_seconds > 0
       or v_queue.rate_per is not null
       or v_queue.concurrency_limit > 0;
-    v_round := 0;
-    v_had_news := false;
     loop
-      exit when not queen.wants_more(v_left, v_partitions_left) or v_round >= c_rounds;
+      exit when v_is_done or not queen.wants_more(v_left, v_partitions_left) or v_round >= c_rounds;
       v_round := v_round + 1;
       v_has_news := false;
       if v_phase = 'due' then
@@ -234,19 +350,6 @@ begin
 end
 $$;
 
--- The levels of an unordered queue in the order of every fourth turn: it begins at another level each time.
-create or replace function queen.levels_by_turn (p_levels integer[], p_turn integer)
-  returns integer[]
-  language sql
-  immutable
-as $$
-  select array(
-    select u.level
-    from unnest(p_levels) with ordinality u (level, ordinal)
-    order by (u.ordinal + p_turn / 4) % cardinality(p_levels)
-  )
-$$;
-
 -- The rows of a claim: each run of offsets, split at segment borders. A redriven message brings its own copy.
 create or replace function queen.runs_of (p_group_id bigint, p_claim queen.claim)
   returns setof queen.popped
@@ -292,38 +395,5 @@ begin
     select t.first_offset, 1, t.created_at, null where t.payload is not null
   ) s
   order by t.ordinal, s.base_offset;
-end
-$$;
-
--- The order in which a pop visits groups: queue priority, then the longest-ready first partition.
-create or replace function queen.by_readiness (p_group_ids bigint[], p_ready_since timestamptz[])
-  returns integer[]
-  language plpgsql
-  stable
-as $$
-begin
-  return array(
-    select u.index::integer
-    from unnest(p_group_ids, p_ready_since) with ordinality u (group_id, since, index)
-    left join lateral (
-      select q.priority, q.levels
-      from queen.groups g
-      cross join lateral (select q.priority, q.levels from queen.queues q where q.id = g.queue_id offset 0) q
-      where g.id = u.group_id
-      offset 0
-    ) q on true
-    left join lateral (
-      select min(r.ready_at) as ready_at
-      from unnest(q.levels) l (level)
-      cross join lateral (
-        select c.ready_at
-        from queen.consumers c
-        where c.group_id = u.group_id and c.priority = l.level and c.ready_at >= coalesce(u.since, '-infinity')
-        order by c.ready_at
-        limit 1
-      ) r
-    ) r on true
-    order by q.priority desc nulls last, r.ready_at nulls last, u.index
-  );
 end
 $$;

@@ -156,7 +156,7 @@ declare
   v_lasts  integer[];
   v_stale  integer[];
 begin
-  if not p_kinds <@ array['stored', 'acked', 'nacked', 'buried', 'dropped', 'advanced', 'ended', 'stale'] then
+  if not p_kinds <@ array['stored', 'gap', 'acked', 'nacked', 'buried', 'dropped', 'advanced', 'ended', 'stale'] then
     return;  -- The request was rejected.
   end if;
   -- Push returns its rows in the order of the entries.

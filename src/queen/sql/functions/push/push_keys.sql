@@ -1,4 +1,7 @@
 -- Record the keys of a push. If any of them is known, record none and return the known ones.
+--
+-- p_known_offsets … p_gap_bytes: as for push. p_states: of compare_blocks. Keys of entries that p_in_blocks names are stored in
+-- blocks, all others in rows. Returns `behind` for entries whose blocks the caller must read first.
 create or replace function queen.push_keys (
   p_keys          bytea,
   p_key_entries   integer[],
@@ -6,7 +9,15 @@ create or replace function queen.push_keys (
   p_key_counts    integer[],
   p_partition_ids bigint[],
   p_counts        integer[],
-  p_now           timestamptz
+  p_now           timestamptz,
+  p_known_offsets bigint[],
+  p_in_blocks     boolean[],
+  p_hits          integer[],
+  p_hit_entries   integer[],
+  p_hit_offsets   bigint[],
+  p_states        text[],
+  p_windows       interval[],
+  p_generations   smallint[]
 )
   returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
   language plpgsql
@@ -15,83 +26,111 @@ as $$
 #variable_conflict use_column
 declare
   v_bases       bigint[];
-  v_windows     interval[];
+  v_times       timestamptz[];
   v_generations smallint[];
-  v_searched    smallint[];
+  v_has_rows    boolean[];
+  v_foreign     bigint[];
   v_generation  smallint;
   v_is_known    boolean := false;
 begin
+  if 'behind' = any (p_states) then
+    return query
+    select 'behind', s.ordinal::integer, p_partition_ids[s.ordinal], null::timestamptz, null::bigint, null::text
+    from unnest(p_states) with ordinality s (state, ordinal)
+    where s.state = 'behind';
+    return;
+  end if;
+  v_foreign := array(
+    select distinct p_partition_ids[e.entry] from unnest(p_key_entries) e (entry) where p_known_offsets[e.entry] is null
+  );
+  if cardinality(v_foreign) > 0 then
+    perform queen.unpack_blocks(v_foreign, p_generations, p_now);
+  end if;
+  if cardinality(p_hits) > 0 or 'gap' = any (p_states) then
+    return query
+    select 'duplicate', b.ordinal, b."offset", b.at, null::bigint, null::text
+    from queen.keys_in_blocks(
+      p_keys, p_key_entries, p_key_places, p_key_counts, p_partition_ids, p_known_offsets, p_hits, p_hit_entries,
+      p_hit_offsets, p_states, p_windows, p_generations, p_now
+    ) b;
+    v_is_known := found;
+  end if;
+
   select
     array_agg(e.base_offset order by e.ordinal),
-    array_agg(e.dedup_window order by e.ordinal),
-    array_agg(e.generation order by e.ordinal)
-  into v_bases, v_windows, v_generations
+    array_agg(e.created_at order by e.ordinal),
+    array_agg(e.generation order by e.ordinal),
+    array_agg(e.has_rows order by e.ordinal)
+  into v_bases, v_times, v_generations, v_has_rows
   from (
     select
       t.ordinal,
       coalesce(n.next_offset, 0)
         + sum(coalesce(t.message_count, 0)) over (partition by t.partition_id order by t.ordinal)
         - coalesce(t.message_count, 0) as base_offset,
-      make_interval(secs => q.dedup_seconds) as dedup_window,
-      queen.dedup_generation(queen.dedup_class(q.dedup_seconds), p_now, 0) as generation
-    from unnest(p_partition_ids, p_counts) with ordinality t (partition_id, message_count, ordinal)
-    cross join lateral (
-      select p.queue_id from queen.partitions p where p.id = t.partition_id offset 0
-    ) p
-    cross join lateral (
-      select q.dedup_seconds from queen.queues q where q.id = p.queue_id offset 0
-    ) q
+      -- The time of its segment, by which servers recognise a block.
+      greatest(p_now, n.created_at) as created_at,
+      g.generation,
+      exists (
+        select 1 from queen.dedup_rows r where r.partition_id = t.partition_id and r.at > p_now - t.dedup_window offset 0
+      ) as has_rows
+    from unnest(p_partition_ids, p_counts, p_windows) with ordinality t (partition_id, message_count, dedup_window, ordinal)
     left join lateral (
-      select s.base_offset + s.message_count as next_offset
+      select s.base_offset + s.message_count as next_offset, s.created_at
       from queen.segments s
       where s.partition_id = t.partition_id
       order by s.base_offset desc
       limit 1
     ) n on true
+    join (
+      select w.dedup_window, queen.dedup_generation(queen.dedup_class(extract(epoch from w.dedup_window)), p_now, 0) as generation
+      from (select distinct w.dedup_window from unnest(p_windows) w (dedup_window)) w
+      offset 0
+    ) g on g.dedup_window = t.dedup_window
   ) e;
 
-  -- Search the two newest generations of the current class, and of former classes that are still valid.
-  v_searched := array(
-    select distinct g.generation
-    from (
-      select distinct p.queue_id
-      from queen.partitions p
-      where p.id = any (p_partition_ids)
-    ) p
-    cross join lateral (
-      select q.dedup_seconds, q.old_dedup_untils
-      from queen.queues q
-      where q.id = p.queue_id
-      offset 0
-    ) q
-    cross join (values (0), (1)) b (back)
-    cross join lateral (
-      select queen.dedup_generation(queen.dedup_class(q.dedup_seconds), p_now, b.back)
-      union all
-      select queen.dedup_generation(o.class::integer - 1, p_now, b.back)
-      from unnest(q.old_dedup_untils) with ordinality o (until, class)
-      where o.until > p_now
-    ) g (generation)
-  );
-  foreach v_generation in array v_searched loop
-    return query
-    select 'duplicate', k.ordinal, d."offset", d.at, null::bigint, null::text
-    from queen.keys_of(p_keys, p_key_entries, p_key_places, p_key_counts) k
-    cross join lateral (
-      select d."offset", d.at
-      from queen.dedup d
-      where d.generation = v_generation and d.key = k.key and d.at > p_now - v_windows[k.entry]
-      limit 1
-    ) d;
-    v_is_known := v_is_known or found;
-  end loop;
+  if true = any (v_has_rows) then
+    foreach v_generation in array p_generations loop
+      return query
+      select 'duplicate', k.ordinal, d."offset", d.at, null::bigint, null::text
+      from queen.keys_of(p_keys, p_key_entries, p_key_places, p_key_counts) k
+      cross join lateral (
+        select d."offset", d.at
+        from queen.dedup d
+        where d.generation = v_generation and d.key = k.key and d.at > p_now - p_windows[k.entry]
+        limit 1
+      ) d
+      where v_has_rows[k.entry];
+      v_is_known := v_is_known or found;
+    end loop;
+  end if;
   if v_is_known then
     return;
   end if;
 
-  insert into queen.dedup (generation, key, "offset", at)
-  select v_generations[k.entry], k.key, v_bases[k.entry] + k.place, p_now
-  from queen.keys_of(p_keys, p_key_entries, p_key_places, p_key_counts) k;
+  if true = any (p_in_blocks) then
+    insert into queen.dedup_blocks (generation, partition_id, base_offset, at, keys)
+    select
+      v_generations[r.entry], p_partition_ids[r.entry], v_bases[r.entry] + r.place, v_times[r.entry],
+      substr(p_keys, (r.before * 16 + 1)::integer, r.count * 16)
+    from (
+      select u.entry, u.place, u.count, sum(u.count) over (order by u.ordinal) - u.count as before
+      from unnest(p_key_entries, p_key_places, p_key_counts) with ordinality u (entry, place, count, ordinal)
+    ) r
+    where p_in_blocks[r.entry] and r.place is not null;
+  end if;
+  v_foreign := array(
+    select distinct p_partition_ids[r.entry]
+    from unnest(p_key_entries, p_key_places) r (entry, place)
+    where p_in_blocks[r.entry] is not true or r.place is null
+  );
+  if cardinality(v_foreign) > 0 then
+    perform queen.record_rows(v_foreign, p_now);
+    insert into queen.dedup (generation, key, "offset", at)
+    select v_generations[k.entry], k.key, v_bases[k.entry] + k.place, p_now
+    from queen.keys_of(p_keys, p_key_entries, p_key_places, p_key_counts) k
+    where p_in_blocks[k.entry] is not true or k.place is null;
+  end if;
 end
 $$;
 

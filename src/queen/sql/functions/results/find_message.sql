@@ -13,8 +13,8 @@ as $$
 begin
   return query
   select k."offset", null::bigint
-  from queen.dedup k
-  where k.key = queen.dedup_key(p_partition_id, p_transaction_id) and k."offset" is not null
+  from queen.offsets_of_key(p_partition_id, p_transaction_id) k
+  where k."offset" is not null
   order by k.at desc
   limit 1;
   if found then

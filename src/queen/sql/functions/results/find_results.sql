@@ -141,14 +141,12 @@ begin
   return query
   select p.id, k."offset", s.id
   from queen.partitions p
-  cross join lateral (
-    select k."offset", k.key, k.at
-    from queen.dedup k
-    where k.key = queen.dedup_key(p.id, p_transaction_id)
-    offset 0
-  ) k
+  cross join lateral queen.offsets_of_key(p.id, p_transaction_id) k
   left join lateral (
-    select s.id from queen.scheduled s where k."offset" is null and s.key = k.key limit 1
+    select s.id
+    from queen.scheduled s
+    where k."offset" is null and s.key = queen.dedup_key(p.id, p_transaction_id)
+    limit 1
   ) s on true
   where p.queue_id = p_queue_id and p.name = p_partition and (k."offset" is not null or s.id is not null)
   order by k.at desc

@@ -39,10 +39,7 @@ begin
   ) g on true
   left join lateral (
     select coalesce(n."offset", (
-      select k."offset"
-      from queen.dedup k
-      where k.key = queen.dedup_key(n.partition_id, n.transaction_id)
-      limit 1
+      select k."offset" from queen.offsets_of_key(n.partition_id, n.transaction_id) k limit 1
     )) as "offset"
   ) o on true
   left join lateral (

@@ -60,7 +60,34 @@ begin
     return;
   end if;
 
-  -- Its key was never stored or has expired. Search the transactionIds stored next to the messages.
+  -- Its key may be in a block. For many messages, reading the leases once costs less.
+  if v_count <= 10 then
+    for v_row in
+      select n.ordinal::integer as ordinal, d.id, d.token, d.partition_id, k."offset"
+      from unnest(p_delivery_ids, p_tokens, p_partition_ids, p_transaction_ids)
+        with ordinality n (delivery_id, token, partition_id, transaction_id, ordinal)
+      cross join lateral (
+        select d.id, d.token, d.partition_id, d.pending, queen.handed_out(d) as handed_out
+        from queen.deliveries d
+        where d.id = n.delivery_id
+          and d.token = n.token
+          and d.held
+          and d.partition_id = coalesce(n.partition_id, d.partition_id)
+        offset 0
+      ) d
+      cross join lateral queen.key_in_range(d.partition_id, n.transaction_id, lower(d.pending), upper(d.pending)) k
+      where d.handed_out @> k."offset" and not v_found[n.ordinal]
+    loop
+      v_left := v_left - (not v_found[v_row.ordinal])::integer;
+      v_found[v_row.ordinal] := true;
+      return query select v_row.ordinal, v_row.id, v_row.token, v_row.partition_id, v_row."offset", false;
+    end loop;
+    if v_left = 0 then
+      return;
+    end if;
+  end if;
+
+  -- It has no key. Search the transactionIds stored next to the messages.
   for v_row in
     select m.ordinal, m.id, m.token, m.partition_id, m."offset"
     from queen.find_named(p_delivery_ids, p_tokens, p_partition_ids, p_transaction_ids) m
@@ -89,7 +116,7 @@ begin
         and d.partition_id = coalesce(n.partition_id, d.partition_id)
         and queen.handed_out(d) @> n.place_offset
         and not exists (
-          select 1 from queen.dedup k where k.key = queen.dedup_key(d.partition_id, n.transaction_id)
+          select 1 from queen.offsets_of_key(d.partition_id, n.transaction_id)
         )
       offset 0
     ) d on true
@@ -226,9 +253,9 @@ begin
   select d.id, d.token, d.partition_id, k."offset", false
   from queen.deliveries d
   cross join lateral (
-    select k."offset"
-    from queen.dedup k
-    where k.key = queen.dedup_key(d.partition_id, p_transaction_id)
+    select k."offset" from queen.dedup k where k.key = queen.dedup_key(d.partition_id, p_transaction_id)
+    union all
+    select k."offset" from queen.key_in_range(d.partition_id, p_transaction_id, lower(d.pending), upper(d.pending)) k
     offset 0
   ) k
   where d.id = any (v_ids)
@@ -260,12 +287,7 @@ begin
     return query
     select null::bigint, null::uuid, d.partition_id, k."offset", true
     from queen.deliveries d
-    cross join lateral (
-      select k."offset"
-      from queen.dedup k
-      where k.key = queen.dedup_key(d.partition_id, p_transaction_id)
-      offset 0
-    ) k
+    cross join lateral queen.offsets_of_key(d.partition_id, p_transaction_id) k
     where d.id = p_delivery_id and d.token = p_token and d.held
     limit 1;
     if found then
@@ -279,12 +301,7 @@ begin
     select null::bigint, null::uuid, p_partition_id, k."offset", true
     from queen.partitions p
     join queen.groups g on g.queue_id = p.queue_id and g.name = p_group and g.deleted_at is null
-    cross join lateral (
-      select k."offset"
-      from queen.dedup k
-      where k.key = queen.dedup_key(p_partition_id, p_transaction_id)
-      offset 0
-    ) k
+    cross join lateral queen.offsets_of_key(p_partition_id, p_transaction_id) k
     cross join lateral (
       select c.claimed
       from queen.consumers c
@@ -350,12 +367,7 @@ begin
       ) p
       limit p_most
     ) p
-    cross join lateral (
-      select k."offset"
-      from queen.dedup k
-      where k.key = queen.dedup_key(p.id, p_transaction_id)
-      offset 0
-    ) k
+    cross join lateral queen.offsets_of_key(p.id, p_transaction_id) k
     cross join lateral (
       select c.claimed
       from queen.consumers c

@@ -11,39 +11,61 @@ as $$
 declare
   v_now        timestamptz;
   v_generation smallint;
+  v_table      text;
   v_pages      bigint;
+  v_has_keys   boolean := false;
   v_newest     timestamptz;
 begin
   perform queen.hold_duty('dedup', p_epoch);
   v_now := queen.now();
   v_generation := queen.dedup_generation(p_class, v_now, 2);
-  v_pages := pg_relation_size(format('queen.dedup_%s', v_generation)::regclass)
-    / current_setting('block_size')::integer;
-  if v_pages = 0 then
-    return false;
-  end if;
-  -- Keys are only appended, so the newest are at the end. If the clock went back, no valid key may be lost.
-  select max(d.at) into v_newest
-  from queen.dedup d
-  where d.generation = v_generation and d.ctid >= format('(%s,0)', greatest(v_pages - 8, 0))::tid;
-  if v_newest > v_now - make_interval(secs => queen.dedup_length(p_class)) then
+  -- The longest window has passed since rows were stored for these partitions.
+  delete from queen.dedup_rows r
+  where r.ctid = any (array(
+    select o.ctid
+    from queen.dedup_rows o
+    where o.at < v_now - make_interval(secs => queen.dedup_length(3))
+    order by o.at
+    limit 1000
+    for update skip locked
+  ));
+  foreach v_table in array array['dedup', 'dedup_blocks'] loop
+    v_pages := pg_relation_size(format('queen.%s_%s', v_table, v_generation)::regclass)
+      / current_setting('block_size')::integer;
+    continue when v_pages = 0;
+    v_has_keys := true;
+    -- Keys are mostly appended, so the newest are at the end. If the clock went back, no valid key may be lost.
+    if v_table = 'dedup' then
+      select max(d.at) into v_newest
+      from queen.dedup d
+      where d.generation = v_generation and d.ctid >= format('(%s,0)', greatest(v_pages - 8, 0))::tid;
+    else
+      select max(b.at) into v_newest
+      from queen.dedup_blocks b
+      where b.generation = v_generation and b.ctid >= format('(%s,0)', greatest(v_pages - 8, 0))::tid;
+    end if;
+    if v_newest > v_now - make_interval(secs => queen.dedup_length(p_class)) then
+      return false;
+    end if;
+  end loop;
+  if not v_has_keys then
     return false;
   end if;
   begin
     perform set_config('lock_timeout', '50ms', true);
     case v_generation
-      when 0 then truncate queen.dedup_0;
-      when 1 then truncate queen.dedup_1;
-      when 2 then truncate queen.dedup_2;
-      when 3 then truncate queen.dedup_3;
-      when 4 then truncate queen.dedup_4;
-      when 5 then truncate queen.dedup_5;
-      when 6 then truncate queen.dedup_6;
-      when 7 then truncate queen.dedup_7;
-      when 8 then truncate queen.dedup_8;
-      when 9 then truncate queen.dedup_9;
-      when 10 then truncate queen.dedup_10;
-      when 11 then truncate queen.dedup_11;
+      when 0 then truncate queen.dedup_0, queen.dedup_blocks_0;
+      when 1 then truncate queen.dedup_1, queen.dedup_blocks_1;
+      when 2 then truncate queen.dedup_2, queen.dedup_blocks_2;
+      when 3 then truncate queen.dedup_3, queen.dedup_blocks_3;
+      when 4 then truncate queen.dedup_4, queen.dedup_blocks_4;
+      when 5 then truncate queen.dedup_5, queen.dedup_blocks_5;
+      when 6 then truncate queen.dedup_6, queen.dedup_blocks_6;
+      when 7 then truncate queen.dedup_7, queen.dedup_blocks_7;
+      when 8 then truncate queen.dedup_8, queen.dedup_blocks_8;
+      when 9 then truncate queen.dedup_9, queen.dedup_blocks_9;
+      when 10 then truncate queen.dedup_10, queen.dedup_blocks_10;
+      when 11 then truncate queen.dedup_11, queen.dedup_blocks_11;
     end case;
   exception when lock_not_available then
     return false;

@@ -1,0 +1,71 @@
+"""Acknowledgments that a consumer sends with its next pop, in one transaction with it."""
+
+from collections.abc import Sequence
+
+from queen import errors
+from queen.engine.pop.delivery import Delivery
+from queen.engine.pop.popper import Popper
+from queen.engine.settle.acknowledgments import Acknowledger
+from queen.engine.settle.settler import Settler
+from queen.store import messages as rows
+from queen.wire.messages import Acknowledged, Acknowledgment, PopRequest
+
+_ATTEMPTS = 3
+"""A combined call waits only a moment for a lock."""
+
+Settled = list[list[rows.Record] | BaseException]
+
+
+class AckAndPop:
+    """Settles messages and claims the next ones in one transaction."""
+
+    def __init__(self, acknowledger: Acknowledger, settler: Settler, popper: Popper) -> None:
+        self._acknowledger = acknowledger
+        self._settler = settler
+        self._popper = popper
+
+    async def run(
+        self,
+        request: PopRequest,
+        acknowledgments: Sequence[Acknowledgment],
+        group: str | None,
+    ) -> tuple[list[Acknowledged], list[Delivery]]:
+        """
+        One result per acknowledgment, and the deliveries.
+
+        Rejected acknowledgments don't prevent the pop. If the transaction claims nothing, the pop
+        waits as usual. Without anything to settle, it is an ordinary pop. A pop that raises after
+        the transaction leaves the messages settled, so a repeated call reports them as such.
+        """
+        popped: list[Delivery] = []
+        was_searched = False
+
+        async def settle(deliveries: Sequence[Sequence[rows.Settlement]]) -> Settled:
+            nonlocal was_searched
+            settled: Settled | None = None
+
+            async def send(pop: rows.Pop) -> list[rows.Record]:
+                nonlocal settled
+                settled, found = await self._send(deliveries, pop)
+                return found
+
+            popped.extend(await self._popper.claim_with(request, send))
+            if settled is None:  # Without a queue there was no search.
+                return await self._settler.settle(deliveries)
+            was_searched = True
+            return settled
+
+        acknowledged = await self._acknowledger.acknowledge(acknowledgments, group, settle=settle)
+        if not popped and (request.wait or not was_searched):
+            popped = await self._popper.pop(request)
+        return acknowledged, popped
+
+    async def _send(
+        self, deliveries: Sequence[Sequence[rows.Settlement]], pop: rows.Pop
+    ) -> tuple[Settled, list[rows.Record]]:
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return await self._settler.settle_and_pop(deliveries, pop)
+            except errors.Overloaded:
+                continue
+        return await self._settler.settle_and_pop(deliveries, pop)

@@ -1,0 +1,43 @@
+-- The rows of `combine`: those of a push, of acknowledgments and of pops.
+create type queen.combined as (
+  kind          text,
+  ordinal       integer,
+  -- Of a push.
+  "offset"      bigint,
+  created_at    timestamptz,
+  xid           bigint,
+  code          text,
+  -- Of acks and nacks.
+  group_id      bigint,
+  settled       bigint,
+  refused       int8multirange,
+  is_over       boolean,
+  has_more      boolean,
+  due_at        timestamptz,
+  due_seconds   double precision,
+  is_dead       boolean,
+  -- Of pops.
+  request       integer,
+  delivery_id   bigint,
+  token         uuid,
+  partition_id  bigint,
+  partition     text,
+  level         smallint,
+  attempts      integer,
+  until         timestamptz,
+  first_offset  bigint,
+  end_offset    bigint,
+  base_offset   bigint,
+  message_count integer,
+  payload       bytea,
+  extras        bytea,
+  wait_seconds  double precision,
+  ready_since   timestamptz,
+  due_since     timestamptz,
+  expired       bigint,
+  lapsed        bigint,
+  buried        bigint,
+  dropped       bigint,
+  evicted       bigint,
+  unkept        bigint
+);

@@ -1,0 +1,135 @@
+"""Acknowledgments and the next pop in one transaction, with one result per acknowledgment."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from queen import errors
+from queen.engine.engine import Engine
+from queen.engine.pop.delivery import Delivery
+from queen.wire.messages import Acknowledged, Acknowledgment, PopRequest
+from tests.engine.helpers import ack, asleep, lease, pop, pop_one, push, says, values
+
+Both = tuple[list[Acknowledged], list[Delivery]]
+
+
+async def next_one(engine: Engine, *acknowledgments: Acknowledgment, **fields: Any) -> Both:  # noqa: ANN401
+    request = PopRequest(queue="orders", **fields)
+    async with asyncio.timeout(20):
+        return await engine.pop_and_acknowledge(request, acknowledgments)
+
+
+@pytest.fixture
+def calls(patient: Engine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    sent: list[str] = []
+    fetch = patient.store.database.fetch
+
+    async def record(call: str, *arguments: object) -> Any:  # noqa: ANN401
+        if call in ("push", "ack", "nack", "pop", "combine"):
+            sent.append(call)
+        return await fetch(call, *arguments)
+
+    monkeypatch.setattr(patient.store.database, "fetch", record)
+    return sent
+
+
+async def test_an_ack_frees_the_next_message_of_its_partition_for_the_same_call(
+    patient: Engine, calls: list[str]
+) -> None:
+    await push(patient, "orders", 1, 2)
+    first = await pop_one(patient, "orders")
+    calls.clear()
+
+    (acknowledged,), (second,) = await next_one(patient, says(first, 0, "completed"))
+
+    assert acknowledged.success
+    assert acknowledged.lease_released
+    assert values(second) == [2]
+    assert calls == ["combine"]
+
+
+async def test_each_acknowledgment_has_its_own_result(patient: Engine, calls: list[str]) -> None:
+    for partition in ("a", "b", "c", "d"):
+        await push(patient, "orders", partition, partition=partition)
+    a, b, c = [await pop_one(patient, "orders") for _ in range(3)]
+    await ack(patient, c)
+    calls.clear()
+
+    acknowledged, (popped,) = await next_one(
+        patient, says(a, 0, "completed"), says(b, 0, "dlq"), says(c, 0, "completed")
+    )
+
+    assert [each.success for each in acknowledged] == [True, True, False]
+    assert acknowledged[1].dlq
+    assert acknowledged[2].code == errors.LeaseLost.code
+    assert values(popped) == ["d"]
+    assert calls[0] == "combine"
+    assert "pop" not in calls
+
+
+async def test_a_retried_message_can_be_popped_by_the_same_call(patient: Engine) -> None:
+    await patient.queues.configure("orders", {"retry_delay_ms": 0})
+    await push(patient, "orders", 1)
+    first = await pop_one(patient, "orders")
+
+    (acknowledged,), popped = await next_one(patient, says(first, 0, "failed"), wait=True)
+
+    assert acknowledged.success
+    assert [(values(each), each.attempt) for each in popped] == [([1], 2)]
+
+
+async def test_a_pop_that_finds_nothing_waits_after_the_acks_are_stored(patient: Engine) -> None:
+    await push(patient, "orders", 1)
+    first = await pop_one(patient, "orders")
+    waiting = asyncio.create_task(
+        next_one(patient, says(first, 0, "completed"), wait=True, timeout_seconds=15)
+    )
+    await asleep(patient, 1)
+
+    with pytest.raises(errors.LeaseLost):
+        await patient.ack(lease(first))
+    await push(patient, "orders", 2)
+    (acknowledged,), (second,) = await waiting
+
+    assert acknowledged.success
+    assert values(second) == [2]
+
+
+async def test_without_an_accepted_acknowledgment_it_is_an_ordinary_pop(patient: Engine) -> None:
+    await push(patient, "orders", 1)
+    first = await pop_one(patient, "orders")
+    await ack(patient, first)
+    await push(patient, "orders", 2)
+
+    (acknowledged,), (second,) = await next_one(patient, says(first, 0, "completed"))
+
+    assert acknowledged.code == errors.LeaseLost.code
+    assert values(second) == [2]
+
+
+async def test_messages_of_another_queue_are_acknowledged_if_the_popped_queue_does_not_exist(
+    patient: Engine,
+) -> None:
+    await push(patient, "orders", 1)
+    first = await pop_one(patient, "orders")
+
+    with pytest.raises(errors.QueueNotFound):
+        await patient.pop_and_acknowledge(
+            PopRequest(queue="missing"), [says(first, 0, "completed")]
+        )
+
+    with pytest.raises(errors.LeaseLost):
+        await patient.ack(lease(first))
+
+
+async def test_an_auto_ack_pop_may_follow_acknowledgments(patient: Engine) -> None:
+    await push(patient, "orders", 1, 2)
+    first = await pop_one(patient, "orders")
+
+    (acknowledged,), (second,) = await next_one(patient, says(first, 0, "completed"), auto_ack=True)
+
+    assert acknowledged.success
+    assert second.lease_id is None
+    assert values(second) == [2]
+    assert await pop(patient, "orders") == []
