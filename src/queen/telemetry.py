@@ -158,6 +158,12 @@ HTTP: Final = _histogram(
     "method",
     "status",
 )
+STREAM_OPERATIONS: Final = _histogram(
+    "stream_operation_seconds",
+    "From a frame of a stream to the result of its operation, including the wait of pops.",
+    "operation",
+    "status",
+)
 FLUSH_SECONDS: Final = _histogram(
     "flush_seconds", "Duration of one flush: many calls, one transaction.", "kind", is_fine=True
 )
@@ -199,6 +205,10 @@ UNSENT_BYTES: Final = _gauge(
     "Responses that clients have not read yet; at most QUEEN_MAX_UNSENT_BYTES per process.",
 )
 WEBSOCKETS: Final = _gauge("websocket_connections", "Open dashboards.")
+STREAMS: Final = _gauge("stream_connections", "Open streams of clients.")
+STREAM_FRAMES: Final = _counter(
+    "stream_frames_total", "Frames of streams with operations or results.", "direction"
+)
 PROCESSES: Final = _gauge("processes", "Processes in this sum.")
 UPKEEP: Final = _gauge(
     "upkeep_last_success_timestamp_seconds",

@@ -35,8 +35,8 @@ def test_a_step_of_the_tour_exists(file: str, name: str) -> None:
         assert name in python_names(path)
 
 
-def test_the_tour_has_three_walks() -> None:
-    assert len(STEPS) == 36
+def test_the_tour_has_four_walks() -> None:
+    assert len(STEPS) == 43
 
 
 @pytest.mark.parametrize(

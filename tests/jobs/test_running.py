@@ -401,8 +401,8 @@ async def test_a_successful_delivery_is_settled_whole_and_any_other_job_by_job(
             raise ValueError("not yet")
 
     async def settled_whole() -> int:
-        route = re.escape('route="/api/v1/lease/{leaseId}/ack"')
-        pattern = rf"^queen_http_request_seconds_count{{[^}}]*{route}[^}}]*}} (\d+)"
+        # Workers use a stream.
+        pattern = r'^queen_stream_operation_seconds_count{[^}]*operation="complete"[^}]*} (\d+)'
         text = (await process.get("/metrics")).body.decode()
         await process.hang_up()
         return sum(map(int, re.findall(pattern, text, re.M)))

@@ -43,6 +43,14 @@ class Connection:
             length = re.search(rb"content-length: (\d+)", head)
             return head, await self._reader.readexactly(int(length[1]) if length else 0)
 
+    async def frame(self) -> bytes:
+        """The payload of a short WebSocket frame."""
+        async with asyncio.timeout(10):
+            size = (await self._reader.readexactly(2))[1]
+            if size == 126:
+                size = int.from_bytes(await self._reader.readexactly(2))
+            return await self._reader.readexactly(size)
+
     async def rest(self) -> bytes:
         """Everything until the server closes."""
         async with asyncio.timeout(10):

@@ -31,6 +31,7 @@ VARIABLES: Final = {
     "CLIENT_RETRY_ATTEMPTS": "retry_attempts",
     "CLIENT_RETRY_BACKOFF": "retry_backoff",
     "CLIENT_RETRY_DELAY": "retry_delay_millis",
+    "CLIENT_STREAM": "stream",
     "QUEEN_BASE_URL": "urls",
     **_OF_THE_SERVER,
     "WORKER_CONCURRENCY": "concurrency",
@@ -69,6 +70,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """File with the client certificate."""
     client_key: str | None = None
     """File with its private key, unless ``client_certificate`` contains it."""
+    stream: bool = True
+    """Push, pop and acknowledge over one WebSocket per server if the server offers it, instead of
+    one HTTP request each."""
     pool_size: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Largest number of connections; 0: no limit. Each long poll occupies one."""
     buffer_max_messages: Count = 100_000

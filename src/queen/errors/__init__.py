@@ -40,6 +40,7 @@ Every error that Queen raises on purpose.
     + NoSuchRoute
     + MethodNotAllowed
     + UnsupportedMediaType
+    + UpgradeRequired
     + HeadersTooLarge
     + BodyTooLarge
     + SchemaViolation
@@ -136,6 +137,7 @@ from queen.errors.requests import (
     TooManyItems as TooManyItems,
     Unauthorized as Unauthorized,
     UnsupportedMediaType as UnsupportedMediaType,
+    UpgradeRequired as UpgradeRequired,
     WorkflowNotFound as WorkflowNotFound,
 )
 from queen.errors.services import (

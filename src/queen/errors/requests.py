@@ -225,6 +225,18 @@ class MethodNotAllowed(RequestError):
     remedy = "Use a method from the response's Allow header."
 
 
+class UpgradeRequired(RequestError):
+    """The path is a WebSocket, and the request is not a WebSocket handshake."""
+
+    code = "upgrade_required"
+    http_status = 426
+    default_message = "This path is a WebSocket. Send a WebSocket handshake, version 13."
+    remedy = (
+        "Use a WebSocket client. If you use one, let the proxy in front of the server forward the"
+        " headers Upgrade and Connection."
+    )
+
+
 class UnsupportedMediaType(RequestError):
     """The body is not application/json, or its content encoding is not supported."""
 

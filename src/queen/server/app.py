@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
@@ -28,6 +28,7 @@ from queen.server.middleware import audit
 from queen.server.routes import iceberg
 from queen.server.routes.table import ROUTES
 from queen.server.runtime import Runtime
+from queen.server.stream.connection import StreamConnection
 from queen.settings import Settings
 from queen.store.connection.database import SPENT
 from queen.telemetry import Event
@@ -199,12 +200,19 @@ class App:
             return
         state = self.runtime.state
         state.is_draining = True
+        self.runtime.streams.stop()
         await state.engine.stop_waiting()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.shutdown_seconds):
                 while self._running:
                     self._is_idle.clear()
                     await self._is_idle.wait()
+                await self.runtime.streams.drained()
+
+    def open_stream(self, call: Call, on_end: Callable[[], None]) -> StreamConnection:
+        """Create the protocol of a stream. ``on_end``: called when it has ended."""
+        assert self.runtime is not None
+        return self.runtime.streams.open(call, on_end)
 
 
 async def _authorize(call: Call, route: Route) -> None:

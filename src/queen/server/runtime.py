@@ -34,6 +34,8 @@ from queen.server.operations.runner import Operations
 from queen.server.readiness import Readiness
 from queen.server.routes.table import ROUTES
 from queen.server.state import State
+from queen.server.stream.observer import StreamObserver
+from queen.server.stream.streams import Streams
 from queen.settings import Settings
 from queen.store.migrations import migrate, pending
 from queen.telemetry import Event
@@ -47,13 +49,14 @@ class Runtime:
         state: State,
         observer: Observer,
         feed: Feed,
-        log: logs.Log,
+        streams: Streams,
         parts: contextlib.AsyncExitStack,
     ) -> None:
         self.state = state
         self.observer = observer
         self.feed = feed
-        self.log = log
+        self.streams = streams
+        self.log = observer.log
         self.cache = ResponseCache()
         self._parts = parts
 
@@ -99,7 +102,8 @@ class Runtime:
                 await state.authenticator.start()
             is_debug = settings.log_level == "debug"
             observer = Observer(log, state.metrics.process, tracing=tracing, logs_all=is_debug)
-            return cls(state, observer, feed, log, parts.pop_all())
+            streams = Streams(StreamObserver(observer, state.metrics.process))
+            return cls(state, observer, feed, streams, parts.pop_all())
 
     async def close(self) -> None:
         await self._parts.aclose()

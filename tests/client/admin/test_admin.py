@@ -12,7 +12,7 @@ from queen.wire.options import ConfigureRequest, QueueOptions
 from tests.client.faults import Faulty
 
 OTHERS = re.compile(
-    r"/api/v1/(push|pop|ack|transaction|lease|configure|jobs|workflows|openapi\.json)|/livez|/readyz|.*\{ref\}/\{"
+    r"/api/v1/(push|pop|ack|transaction|lease|configure|jobs|workflows|stream|openapi\.json)|/livez|/readyz|.*\{ref\}/\{"
 )
 """Message routes, routes for `queen.jobs` and for machines, and aliases."""
 

@@ -236,7 +236,10 @@ class Dispatcher:
         left = [message for message in messages if not message.is_settled]
         try:
             if failure is None:
-                await self._settler.complete(left)
+                # The messages of one delivery are acknowledged together by their lease.
+                lease_id = left[0].lease_id if len(call.lease_ids) == 1 and left else None
+                is_whole = lease_id is not None and self.leases.is_whole(lease_id, len(left))
+                await self._settler.complete(left, lease_id if is_whole else None)
             else:
                 await self._settler.settle([outcome(message, failure) for message in left])
         except errors.LeaseLost:

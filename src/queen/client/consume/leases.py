@@ -72,6 +72,11 @@ class Leases:
         for id_ in lease_ids:
             self._leases.pop(id_, None)
 
+    def is_whole(self, lease_id: str, count: int) -> bool:
+        """Whether a lease has this many messages."""
+        lease = self._leases.get(lease_id)
+        return lease is not None and len(lease.messages) == count
+
     def set_task(self, lease_ids: Iterable[str], task: "asyncio.Task[Any] | None") -> None:
         """Set the task of these leases: it is cancelled if one of them is lost."""
         for id_ in lease_ids:

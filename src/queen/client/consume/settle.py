@@ -112,11 +112,27 @@ class Settler(Connection):
         replies = await self._send_acks(messages, acks)
         return _applied(replies, messages, [status for _, status, _ in outcomes])
 
-    async def complete(self, messages: "Sequence[Message[Any]]") -> None:
-        """Acknowledge messages as completed; cheaper than `settle`, without their results."""
+    async def complete(
+        self, messages: "Sequence[Message[Any]]", lease_id: str | None = None
+    ) -> None:
+        """
+        Acknowledge messages as completed; cheaper than `settle`, without their results.
+
+        ``lease_id``: their lease, if they are all messages of their delivery.
+        """
         if not messages:
             return
+        is_repeated = False
+        if lease_id is not None:
+            try:
+                await self._complete_lease(messages, lease_id)
+                return
+            except errors.LeaseLost as error:
+                # Which messages are lost: all, or none if an earlier attempt was applied.
+                is_repeated = bool(error.members.get("is_repeated"))
         replies = await self._send_acks(messages, [message.done() for message in messages])
+        if is_repeated:
+            replies = [(first, reply._replace(is_repeated=True)) for first, reply in replies]
         briefs = [(first, decoded(reply, decode_brief)) for first, reply in replies]
         if not all(brief.success for _, brief in briefs):
             _applied(replies, messages, [True] * len(messages))
@@ -124,6 +140,14 @@ class Settler(Connection):
         for first, brief in briefs:
             for result in brief.results:
                 _mark_settled(messages[first + result.index], result)
+
+    async def _complete_lease(self, messages: "Sequence[Message[Any]]", lease_id: str) -> None:
+        with tracing.settling(messages):
+            await self.transport.exchange(
+                "POST", f"/api/v1/lease/{quote(lease_id, safe='')}/ack", key=_key(messages[0])
+            )
+        for message in messages:
+            message.is_settled = message.is_delivery_over = True
 
     async def _send_acks(
         self, messages: "Sequence[Message[Any]]", acks: list[Acknowledgment]

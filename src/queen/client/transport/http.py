@@ -13,6 +13,8 @@ from queen.client.config import Config
 from queen.client.transport import long_poll, tls
 from queen.client.transport.base import AT_THE_DOOR, Reply, error_of
 from queen.client.transport.failover import Server, Servers
+from queen.client.transport.stream import StreamPool, operation_of
+from queen.client.transport.stream_connection import NotReceived
 from queen.redacted import without_passwords
 
 if TYPE_CHECKING:
@@ -47,11 +49,15 @@ class HttpTransport:
         if config.bearer_token is not None:
             self._headers["Authorization"] = f"Bearer {config.bearer_token}"
 
+        self._streams = StreamPool(config, self._headers, self._tls) if config.stream else None
+
     async def open(self) -> None:
         self._is_closed = False
 
     async def close(self) -> None:
         self._is_closed = True
+        if self._streams is not None:
+            await self._streams.close()
         session = self._sessions.pop(asyncio.get_running_loop(), None)
         if session is not None:
             await session.close()
@@ -136,6 +142,27 @@ class HttpTransport:
         wait_seconds: float,
         headers: dict[str, str] | None,
     ) -> Reply:
+        sent = headers or tracing.request_headers()
+        if (
+            self._streams is not None
+            and not self._is_closed
+            and (operation := operation_of(method, path, body, sent)) is not None
+            and (reply := await self._streams.exchange(server.url, operation, wait_seconds))
+            is not None
+        ):
+            self._has_answered = True
+            return reply
+        return await self._request(server, method, path, body, wait_seconds, sent)
+
+    async def _request(
+        self,
+        server: Server,
+        method: str,
+        path: str,
+        body: bytes | None,
+        wait_seconds: float,
+        headers: dict[str, str] | None,
+    ) -> Reply:
         import aiohttp
         from yarl import URL
 
@@ -144,7 +171,7 @@ class HttpTransport:
             sock_connect=min(5.0, self._config.timeout_millis / 1000),
         )
         sent = _JSON if body is not None else None
-        if headers or (headers := tracing.request_headers()):
+        if headers:
             sent = {**(sent or {}), **headers}
         async with self._session().request(
             method,
@@ -186,7 +213,9 @@ def _lost(server: Server, error: Exception, *, has_answered: bool) -> errors.Que
     url = without_passwords(server.url)
 
     # Without a connection, the request cannot have been sent.
-    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+    if isinstance(
+        error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | NotReceived
+    ):
         return errors.ServerUnreachable(f"cannot reach {url}: {error}")
     if isinstance(error, TimeoutError):
         return errors.ConnectionLost(f"{url} did not respond in time")

@@ -1,7 +1,7 @@
 """A request that its client can stop waiting for without losing a response in transit."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextvars import ContextVar, copy_context
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -31,11 +31,13 @@ class LongPoll:
         await asyncio.wait([task], timeout=1)
     """
 
-    __slots__ = ("connection", "is_over")
+    __slots__ = ("connection", "is_over", "withdraw")
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
         """The connection of the request, once it was sent."""
+        self.withdraw: Callable[[], None] | None = None
+        """Ends the pop on a stream, whose connection stays open."""
         self.is_over = False
         """The client no longer waits: a lost connection is the expected end."""
 
@@ -46,7 +48,14 @@ class LongPoll:
         return asyncio.create_task(request, context=context)
 
     def hang_up(self) -> bool:
-        """Close the sending half. Returns False if the connection is closed or cannot do this."""
+        """
+        End the pop. Returns False if that is not possible without losing its response.
+
+        Over HTTP this closes the sending half of the connection.
+        """
+        if self.withdraw is not None:
+            self.withdraw()
+            return True
         connection = self.connection
         transport = None if connection is None else connection.transport
         if connection is None or transport is None or not transport.can_write_eof():
@@ -56,6 +65,12 @@ class LongPoll:
             connection.protocol.force_close()  # Never reused, because its sending half is closed.
         transport.write_eof()
         return True
+
+
+def on_hang_up(withdraw: Callable[[], None]) -> None:
+    """Set how to end the long poll of this task."""
+    if (poll := _CURRENT.get()) is not None:
+        poll.withdraw = withdraw
 
 
 def is_over() -> bool:

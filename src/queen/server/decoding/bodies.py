@@ -63,8 +63,7 @@ class Bodies:
 
     async def decode(self, raw: bytes, type_: type[Any], hold: Hold) -> Any:  # noqa: ANN401 - of the type
         """Decode a body; raises RequestError or TooManyBytes."""
-        await _check_density(raw)
-        await _check_text(raw)
+        await self.check(raw)
         decoding = _Decoding(self, self._max_items, hold)
         found = await decoding.build(raw, type_, "", _DIRECT_VALUES)
         for field in twin_of(type_).fields:
@@ -73,6 +72,11 @@ class Bodies:
             if isinstance(value, list | tuple) and len(cast("list[Any]", value)) > self._max_items:
                 raise self._too_many(f"/{field.wire_name}")
         return found
+
+    async def check(self, raw: bytes) -> None:
+        """Raise BodyTooLarge for too many values, and BadRequest unless this is UTF-8."""
+        await _check_density(raw)
+        await _check_text(raw)
 
     def split(self, raw: Text, where: str) -> list[msgspec.Raw]:
         """Split a list into its items; raises TooManyItems as soon as there are too many."""

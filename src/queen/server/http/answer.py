@@ -16,7 +16,7 @@ _JSON: Final = b"content-type: application/json\r\n"
 class Answer:
     """The response of a handler: a struct, or encoded JSON."""
 
-    __slots__ = ("body", "cache", "error", "headers", "media_type", "status", "undo")
+    __slots__ = ("body", "cache", "error", "headers", "media_type", "status", "undo", "upgrade")
 
     def __init__(
         self,
@@ -28,10 +28,13 @@ class Answer:
         error: type[errors.QueenError] | None = None,
         cache: bytes = b"no-store",
         undo: Callable[[], Awaitable[None]] | None = None,
+        upgrade: Callable[[], None] | None = None,
     ) -> None:
         self.status = status
         self.undo = undo
         """Called if the client disconnected before it received this."""
+        self.upgrade = upgrade
+        """Called after this was sent, to hand the connection to another protocol."""
         self.cache = cache
         self.error = error
         """The type of the error that this reports, for metrics and logs. The error itself would
@@ -57,7 +60,7 @@ async def reply(
     """
     body: bytes = answer.body or b""
     lines = b"cache-control: %b\r\n%b" % (answer.cache, headers)
-    if answer.status not in (204, 304):  # Neither has a body. RFC 9110, 8.6.
+    if answer.status not in (101, 204, 304):  # These have no body. RFC 9110, 8.6.
         lines += b"content-length: %d\r\n" % len(body)
     if answer.media_type is not None:
         lines += b"content-type: %b\r\n" % answer.media_type.encode()
@@ -79,3 +82,5 @@ async def reply(
     is_sent = await exchange.answer(answer.status, lines, body, is_awaited=undo is not None)
     if undo is not None and not is_sent:
         await undo()
+    if answer.upgrade is not None and is_sent:
+        answer.upgrade()

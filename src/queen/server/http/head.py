@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.types import Scope
 
-from queen.server.http.scope_keys import ABORT, DISCONNECT, Disconnect
+from queen.server.http.scope_keys import ABORT, DISCONNECT, SWITCH, Disconnect
 
 
 class Connection(NamedTuple):
@@ -16,10 +16,12 @@ class Connection(NamedTuple):
     """None: the app runs on another server."""
     abort: Callable[[], None] | None = None
     """For a WebSocket: end it without a close frame."""
+    switch: Callable[[Any], None] | None = None
+    """For the request of a stream: hand the connection to the stream. Takes the `Call`."""
 
     @classmethod
     def of(cls, scope: Scope) -> "Connection":
-        return cls(scope.get("client"), scope.get(DISCONNECT), scope.get(ABORT))
+        return cls(scope.get("client"), scope.get(DISCONNECT), scope.get(ABORT), scope.get(SWITCH))
 
 
 class Head:

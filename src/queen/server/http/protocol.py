@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine
-from typing import Any, Protocol as Interface, cast
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol as Interface, cast
 from urllib.parse import unquote
 
 import msgspec
@@ -19,14 +19,17 @@ from uvicorn.server import ServerState
 from websockets.http11 import Request
 
 from queen import errors
+from queen.server.http.call import API, Call
 from queen.server.http.connection_limits import ConnectionLimits
 from queen.server.http.cycles import Cycle, DirectCycle
 from queen.server.http.head import Connection
 from queen.server.http.known_heads import KnownHeads, Recognised, whole_head
 from queen.server.http.problems import problem
-from queen.server.http.scope_keys import ABORT, DISCONNECT, EXCHANGE, Disconnect
+from queen.server.http.scope_keys import ABORT, DISCONNECT, EXCHANGE, SWITCH, Disconnect
 from queen.server.memory_budget import Unsent
 from queen.settings import Settings
+
+_STREAM: Final = f"{API}/stream".encode()
 
 
 class Socket(WebSocketsSansIOProtocol):
@@ -43,6 +46,13 @@ class Socket(WebSocketsSansIOProtocol):
         if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
             # A rejection is also a response: uvicorn must not log that it is missing.
             self.handshake_complete = True
+
+
+class Swept(asyncio.Protocol):
+    """A protocol with deadlines that one sweep checks for all connections."""
+
+    def sweep(self, now: float) -> None:
+        """Check the deadlines of this connection."""
 
 
 class DirectApp(Interface):
@@ -70,6 +80,8 @@ class Protocol(HttpToolsProtocol):
     limits: ConnectionLimits
     unsent: Unsent
     direct: DirectApp
+    open_stream: Callable[[Call, Callable[[], None]], Swept]
+    """Creates the protocol of a stream, from its request and a function to call at its end."""
 
     def __init__(
         self,
@@ -132,6 +144,36 @@ class Protocol(HttpToolsProtocol):
         """Close this connection immediately, and drop unread responses."""
         self._is_aborted = True
         self.transport.abort()
+
+    def _should_upgrade(self) -> bool:
+        # The app answers the request for a stream like any other, and then calls `_switch`.
+        return not self._is_stream() and super()._should_upgrade()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        if not self._is_stream():
+            super()._unsupported_upgrade_warning()
+
+    def _is_stream(self) -> bool:
+        return self.url.partition(b"?")[0].endswith(_STREAM)
+
+    def _switch(self, call: Call) -> None:
+        """Hand this connection to a stream, after its request was accepted."""
+        if self.transport.is_closing() or self.pipeline:
+            self.transport.abort()  # A request behind the upgrade has no meaning.
+            return
+        connections: set[Any] = self.connections
+        limits, client = self.limits, self.client
+
+        def end() -> None:
+            # Without a reference to this object, which would occupy memory as long as the stream.
+            connections.discard(stream)
+            limits.leave(client)
+
+        stream = self.open_stream(call, end)
+        connections.discard(self)
+        connections.add(stream)
+        self.transport.set_protocol(stream)
+        stream.connection_made(self.transport)
 
     def handle_websocket_upgrade(self) -> None:
         # From now on, another protocol owns it, and it counts towards WS_MAX_CONNECTIONS.
@@ -263,6 +305,8 @@ class Protocol(HttpToolsProtocol):
             on_response=self.on_response_complete,
         )
         self.scope[DISCONNECT] = self._disconnect  # pyright: ignore[reportGeneralTypeIssues] - a key of ours
+        if self._is_stream():
+            self.scope[SWITCH] = self._switch  # pyright: ignore[reportGeneralTypeIssues] - a key of ours
         if before is None or before.response_complete:  # pyright: ignore[reportUnnecessaryComparison] - None at first
             self._start_asgi_task(self.cycle, app)
         else:
@@ -377,5 +421,5 @@ async def sweep_forever(state: ServerState) -> None:
         await asyncio.sleep(1)
         now = time.monotonic()
         for connection in list(state.connections):
-            if isinstance(connection, Protocol):
+            if isinstance(connection, Protocol | Swept):
                 connection.sweep(now)

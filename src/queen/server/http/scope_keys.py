@@ -7,6 +7,8 @@ DISCONNECT: Final = "queen.disconnect"
 """The `Disconnect` of the connection."""
 ABORT: Final = "queen.abort"
 """In the scope of a WebSocket: a function that ends the connection without a close frame."""
+SWITCH: Final = "queen.switch"
+"""In the scope of a request for a stream: a function that hands its connection to the stream."""
 EXCHANGE: Final = "queen.exchange"
 """The `Exchange`. `App` removes it: it refers to the scope, and would keep it in memory."""
 
@@ -25,6 +27,13 @@ class Disconnect:
         self.has_happened = False
         self.is_cut = False
         """Whether the client disconnected before it read everything."""
+
+    def watch(self, task: asyncio.Task[Any]) -> None:
+        """Cancel this task when the client disconnects, also if it already has."""
+        if self.has_happened:
+            task.cancel()
+        else:
+            self.task = task
 
     def notify(self) -> None:
         self.has_happened = True

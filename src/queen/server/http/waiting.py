@@ -33,7 +33,7 @@ async def wait_for(
     disconnect = call.connection.disconnect
     wait = _Wait()
     if disconnect is not None:
-        disconnect.task = wait.task
+        disconnect.watch(wait.task)
     authenticator.revocations.add(call.caller, wait.end)
     began_at = time.monotonic()
     try:

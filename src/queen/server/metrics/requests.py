@@ -14,6 +14,7 @@ from queen.engine.engine import Engine
 from queen.meters import Histogram, Snapshot
 from queen.server.memory_budget import Budget
 from queen.server.metrics.jobs import JobMetrics
+from queen.server.metrics.streams import StreamMetrics
 from queen.server.metrics.watchdog import Watchdog
 from queen.settings import Settings
 
@@ -60,6 +61,7 @@ class RequestMetrics:
         """Open client connections, shared with the server."""
         self.websockets = 0
         self.jobs = JobMetrics(settings.metrics_max_queues)
+        self.streams = StreamMetrics()
         self.sampled = Snapshot()
         """Samples of the database, while this process takes them."""
 
@@ -109,6 +111,7 @@ class RequestMetrics:
             for label, count in counts.items():
                 snapshot.add(metric, count, label)
         self.jobs.add_to(snapshot)
+        self.streams.add_to(snapshot)
         await self._count_added(snapshot)
         snapshot.add(telemetry.LOOP_LAG, self._loop_lag)
         snapshot.add_histogram(telemetry.LOOP_STALLS, self.watchdog.stalls)

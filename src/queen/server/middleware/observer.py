@@ -32,7 +32,7 @@ class Observer:
         tracing: Tracing | None,
         logs_all: bool,
     ) -> None:
-        self._log = log
+        self.log = log
         self._metrics = metrics
         self._tracing = tracing
         self._logs_all = logs_all
@@ -57,15 +57,23 @@ class Observer:
             self._log_call(call, answered, seconds)
         return answered
 
+    @property
+    def is_tracing(self) -> bool:
+        """Whether calls have spans."""
+        return self._tracing is not None
+
     def span(self, call: Call) -> AbstractContextManager[None]:
         """Return the context that a handler runs in."""
         return _NO_SPAN if self._tracing is None else self._tracing.of_call(call)
 
     def unexpected(self, call: Call, error: Exception) -> Answer:
         """Log an unexpected error, and respond without its text, which may contain secrets."""
+        return refusal(self.shown(call, error), call.request_id)
+
+    def shown(self, call: Call, error: BaseException) -> errors.QueenError:
+        """Log an unexpected error, and return one without its text."""
         self._log_of(call).error(Event.UNEXPECTED, error=error)
-        shown = errors.QueenError("an unexpected error occurred. The server's log has the details.")
-        return refusal(shown, call.request_id)
+        return errors.QueenError("an unexpected error occurred. The server's log has the details.")
 
     def _log_call(self, call: Call, answered: Answer, seconds: float) -> None:
         if call.route is not None and call.route.is_probe:
@@ -84,7 +92,7 @@ class Observer:
 
     def _log_of(self, call: Call) -> logs.Log:
         """Return the log of one call. The query string is omitted, as it may contain a ticket."""
-        return self._log.bind(
+        return self.log.bind(
             request_id=call.request_id,
             trace_id=call.trace_id,
             method=call.method,

@@ -103,6 +103,7 @@ async def serve_here(
         "limits": ConnectionLimits(most),
         "unsent": app.unsent,
         "direct": app,
+        "open_stream": app.open_stream,
     }
     protocol = type("BoundProtocol", (Protocol,), bound)
     config = uvicorn.Config(

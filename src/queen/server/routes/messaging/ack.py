@@ -35,7 +35,11 @@ ROUTES, route = new_routes()
 )
 async def ack(call: Call) -> Answer:
     """Complete, retry or dead-letter one message."""
-    request = await call.body(Acknowledgment)
+    return await settle_one(call, await call.body(Acknowledgment))
+
+
+async def settle_one(call: Call, request: Acknowledgment) -> Answer:
+    """Apply the acknowledgment of one message; raises the rejection."""
     (answer,) = await _acknowledge(call, [request], None)
     if answer.code is not None:
         raise refusal_of(answer)
@@ -53,7 +57,11 @@ async def ack(call: Call) -> Answer:
 )
 async def ack_batch(call: Call) -> Answer:
     """Complete, retry or dead-letter several messages. The accepted ones commit together."""
-    request = await call.body(AckRequest)
+    return await settle(call, await call.body(AckRequest))
+
+
+async def settle(call: Call, request: AckRequest) -> Answer:
+    """Apply several acknowledgments."""
     if not request.acknowledgments:
         raise errors.BadRequest("the request has no acknowledgments")
     answers = await _acknowledge(call, request.acknowledgments, request.consumer_group)

@@ -49,7 +49,11 @@ async def extend(call: Call) -> Answer:
 )
 async def extend_many(call: Call) -> Answer:
     """Extend several leases. A lost lease does not affect the others."""
-    request = await call.body(ExtendManyRequest)
+    return await extend_leases(call, await call.body(ExtendManyRequest))
+
+
+async def extend_leases(call: Call, request: ExtendManyRequest) -> Answer:
+    """Extend the leases of a decoded request."""
     if not request.lease_ids:
         raise errors.BadRequest("the request has no leases")
     await call.require_leases(request.lease_ids)
@@ -67,7 +71,11 @@ async def extend_many(call: Call) -> Answer:
 )
 async def complete(call: Call) -> Answer:
     """Acknowledge the remaining messages of a delivery as completed."""
-    lease_id = call.parameters["leaseId"]
+    return await complete_lease(call, call.parameters["leaseId"])
+
+
+async def complete_lease(call: Call, lease_id: str) -> Answer:
+    """Acknowledge the rest of a delivery."""
     await call.require_leases([lease_id])
     settled = await call.state.engine.ack(lease_id)
     tracing.describe_settle(call.span, settled, None)
@@ -84,7 +92,11 @@ async def complete(call: Call) -> Answer:
 )
 async def release(call: Call) -> Answer:
     """Return the rest of a delivery to the queue immediately, without counting an attempt."""
-    lease_id = call.parameters["leaseId"]
+    return await release_lease(call, call.parameters["leaseId"])
+
+
+async def release_lease(call: Call, lease_id: str) -> Answer:
+    """Return the rest of a delivery to the queue."""
     await call.require_leases([lease_id])
     await call.state.engine.release(lease_id)
     return Answer(Released(lease_id=lease_id))

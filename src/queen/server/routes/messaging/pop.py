@@ -96,6 +96,20 @@ async def pop(call: Call) -> Answer:
         query = await call.body(PopQuery if names else AnyPopQuery)
     else:
         query = call.query(PopQuery if names else ScopedPopQuery)
+    return await take(call, query)
+
+
+class Popped(Answer):
+    """The response of a pop."""
+
+    __slots__ = ("messages",)
+
+    messages: int
+    """The number of messages in it."""
+
+
+async def take(call: Call, query: PopQuery) -> Answer:
+    """Lease messages for a decoded request; a `Popped` if there are any."""
     request = _pop_request(call, query)
     await call.require_scope(Permission.CONSUME, request.queue, request.namespace)
     engine = call.state.engine
@@ -115,9 +129,11 @@ async def pop(call: Call) -> Answer:
     tracing.describe_pop(call.span, deliveries, request.consumer_group)
     encode = message_json.popped_runs if query.layout == "runs" else message_json.popped
     body = encode(deliveries, queues)
+    answer = Popped(body, undo=functools.partial(engine.give_back, deliveries))
+    answer.messages = sum(map(len, deliveries))
     for delivery in deliveries:
         delivery.runs = []  # Otherwise a slow client keeps them in memory with the body.
-    return Answer(body, undo=functools.partial(engine.give_back, deliveries))
+    return answer
 
 
 async def _cannot_undo(deliveries: Sequence[Delivery]) -> None:

@@ -40,7 +40,12 @@ ROUTES, route = new_routes()
 )
 async def push(call: Call) -> Answer:
     """Store messages durably before the response: in the database, or on disk in an outage."""
-    request = await call.body(PushRequest)
+    return await store(call, await call.body(PushRequest))
+
+
+async def store(call: Call, request: PushRequest) -> Answer:
+    """Store the messages of a decoded request."""
+    call.caller.require(Permission.PRODUCE)  # The route of a stream has no permission.
     if call.caller.scopes is not None:
         await call.require_queues(Permission.PRODUCE, {item.queue for item in request.items})
     tracing.describe_push(call.span, request.items)

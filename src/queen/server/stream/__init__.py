@@ -1,0 +1,1 @@
+"""Streams: WebSockets on which clients push, receive and acknowledge messages."""

@@ -1,0 +1,1 @@
+"""The stream: its operations, its limits, and hostile frames."""
