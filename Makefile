@@ -13,6 +13,8 @@ BIN := .venv/bin
 LOCK := requirements.lock
 STAMP := .venv/.installed
 SPARK_CLASSES := .venv/spark.jsa
+ICEBERG := .venv/iceberg-runtime
+ICEBERG_RUNTIME := iceberg-spark-runtime-4.1_2.13 1.12.0
 NODE_STAMP := dashboard/node_modules/.installed
 DASHBOARD := src/queen/server/dashboard/index.html
 DASHBOARD_SOURCES := dashboard/index.html dashboard/docs.html dashboard/vite.config.ts dashboard/vite.docs.config.ts \
@@ -40,7 +42,7 @@ RUNTIME_EXTRAS := cli jobs otel pydantic pyspark server server-slim spark
 RUNTIME_LOCK := $(dir $(STAMP))runtime.lock
 
 .PHONY: chart check check-code check-dashboard check-lock check-prose crds dashboard deploy-files dist docs docs-properdocs \
-	docs-serve examples format image lock packages reference results schema setup surface sync-types \
+	docs-serve examples format iceberg-runtime image lock packages reference results schema setup surface sync-types \
 	test test-attacks test-browser test-browser-scale test-fast test-faults test-image test-model test-nightly test-spark \
 	test-spark-short versitygw \
 	bench-against bench-client bench-cost bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs \
@@ -87,6 +89,20 @@ $(BIN)/versitygw: tools/versitygw/go.mod tools/versitygw/go.sum | $(STAMP)
 	touch $@
 
 versitygw: $(BIN)/versitygw
+
+# Spark with Iceberg's runtime, for the nightly tests of other readers. It is the newest Spark that Iceberg supports, and older
+# than ours. Ivy comes with Spark, and downloads the jar. `make iceberg-runtime IVY_FLAGS="-settings FILE"` uses a mirror.
+$(ICEBERG)/.installed: $(wildcard tools/iceberg_runtime/*) | $(STAMP)
+	rm -rf $(ICEBERG)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --target $(ICEBERG)/packages \
+		--requirement tools/iceberg_runtime/requirements.lock
+	java -cp $(ICEBERG)/packages/pyspark/jars/ivy-*.jar org.apache.ivy.Main -error $(IVY_FLAGS) -cache $(ICEBERG)/cache \
+		-dependency org.apache.iceberg $(ICEBERG_RUNTIME) -confs default -retrieve '$(ICEBERG)/jars/[artifact]-[revision].[ext]'
+	cd $(ICEBERG) && sha256sum --check --quiet $(CURDIR)/tools/iceberg_runtime/jars.sha256
+	rm -rf $(ICEBERG)/cache
+	touch $@
+
+iceberg-runtime: $(ICEBERG)/.installed
 
 check: check-code check-dashboard check-prose check-lock
 
@@ -141,7 +157,7 @@ test-faults:
 	$(PYTEST) -m slow --timeout=1800 tests/system tests/sql tests/attacks
 
 # The tests that are too long for every commit: rare faults, and every page in every form.
-test-nightly: dashboard docs $(SPARK_CLASSES) $(BIN)/helm $(BIN)/versitygw
+test-nightly: dashboard docs $(SPARK_CLASSES) $(BIN)/helm $(BIN)/versitygw iceberg-runtime
 	$(PYTEST) $(BOUNDED) -n $(SPARK_WORKERS) --dist loadfile -m nightly tests
 
 # Build the image and run it. Needs buildah, podman, runc and mmdebstrap.

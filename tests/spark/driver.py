@@ -118,8 +118,12 @@ class Driver:
 
     def go_on(self) -> None:
         """Let it leave the step in which it waits."""
+        self.send("")
+
+    def send(self, line: str) -> None:
+        """Write a line to its stdin."""
         assert self._process.stdin is not None
-        self._process.stdin.write("\n")
+        self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
 
     def answer(self, seconds: float = LINE_SECONDS) -> dict[str, Any]:

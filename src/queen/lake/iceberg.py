@@ -3,8 +3,8 @@ An Iceberg table, with its catalog in Queen's database or elsewhere.
 
 The batch is a property of the table, set in the commit that adds the files, so expiring snapshots
 can't lose it. Each commit creates a snapshot, even without files, and names its parent, so of two
-concurrent commits one fails. pyiceberg's retry is off, because it would append without reading the
-batch number again.
+concurrent commits one fails. `Commit` turns off pyiceberg's retry, because it would append without
+reading the batch number again. Other writers of the table may retry.
 """
 
 # pyright: basic
@@ -38,7 +38,7 @@ from pyiceberg.table import Table
 from queen import errors
 from queen.lake.catalogs import NAMESPACE, CatalogOptions
 from queen.lake.database_catalog import DatabaseCatalog
-from queen.lake.iceberg_commits import PROPERTIES, Commit
+from queen.lake.iceberg_commits import FORMER_PROPERTIES, PROPERTIES, Commit
 from queen.lake.iceberg_files import (
     BY_DAY,
     TABLE_SCHEMA,
@@ -169,6 +169,8 @@ class IcebergLake(Lake):
             commit = Commit(table)
             commit.expire_beyond(self._max_snapshots)
             commit.set_properties({**missing, **known_by})
+            if former := [name for name in FORMER_PROPERTIES if name in table.properties]:
+                commit.remove_properties(*former)
             commit.append_files(_iceberg_files(table, files), known_by)
             self._settle(commit)
 

@@ -22,7 +22,6 @@ from pyiceberg.table.update import RemoveSnapshotsUpdate, update_table_metadata
 from pyiceberg.table.update.snapshot import _MergeAppendFiles, _OverwriteFiles
 
 PROPERTIES: Final = {
-    "commit.retry.num-retries": "0",
     "commit.manifest-merge.enabled": "true",
     # Each commit lists all manifests, so they are merged early, but not into ever larger ones.
     "commit.manifest.min-count-to-merge": "40",
@@ -32,6 +31,8 @@ PROPERTIES: Final = {
     "write.metadata.metrics.column.payload": "none",
     "write.metadata.metrics.column.headers": "none",
 }
+FORMER_PROPERTIES: Final = ("commit.retry.num-retries",)
+"""Properties of earlier releases, which kept other writers from repeating a commit too."""
 _DROPPED: Final = "queen.dropped-manifests"
 """Property of a snapshot: manifests of its parent that it does not have, by file name."""
 
@@ -57,6 +58,13 @@ class Commit(Transaction):
             known = [each for each in self._updates if not isinstance(each, RemoveSnapshotsUpdate)]
             self._applied = (self._updates, update_table_metadata(self._base, tuple(known)))
         return self._applied[1]
+
+    def _register_snapshot_producer(self, producer: Any) -> None:  # noqa: ANN401 - of pyiceberg
+        # A transaction that knows its snapshots repeats them after a conflict, and deletes their
+        # manifests after the last. A repetition would append a batch without reading its number
+        # again. A catalog that repeats a request by itself reports its own first attempt as a
+        # conflict, so the files may be committed. The compaction removes them otherwise.
+        pass
 
     def append_files(self, files: Iterable[IcebergFile], summary: dict[str, str]) -> None:
         """Add a snapshot with more files."""
@@ -110,11 +118,6 @@ class _RecordsDropped:
     """Records the manifests of the parent that a new snapshot replaces."""
 
     _before: list[ManifestFile]
-
-    def _clean_all_uncommitted(self) -> None:
-        # A catalog that repeats a request by itself reports its own first attempt as a conflict, so
-        # the files may be committed. The compaction removes them otherwise.
-        pass
 
     def _parent_manifests(self) -> list[ManifestFile]:
         this: Any = self

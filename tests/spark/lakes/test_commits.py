@@ -16,10 +16,11 @@ from pyiceberg.types import StringType
 
 from benchmarks.lake import TARGET, Clock, Cost, compare
 from queen.arrow.columns import COLUMNS
-from queen.lake import Lake, open_lake
+from queen.lake import Batch, Lake, open_lake
 from queen.lake.day_files import DayFiles
 from queen.lake.delta import _bound
 from queen.lake.iceberg import IcebergLake
+from queen.lake.lake import CommitConflict
 from queen.pipelines.compact import bins
 from tests.spark.lakes.deletes import delete_by_position
 from tests.spark.lakes.test_lakes import BEGIN, archive, offsets
@@ -164,6 +165,21 @@ def _compare(
         for _ in range(commits - block):
             clock.commit()
         return compare(clock, Clock(new), block)
+
+
+def test_only_the_archive_itself_is_not_repeated_after_a_conflict(lake: IcebergLake) -> None:
+    """Earlier releases turned off the retries of all writers, with a property of the table."""
+    with lake.load().transaction() as transaction:
+        transaction.set_properties({"commit.retry.num-retries": "0"})
+    archive(lake, 1, count=2)
+    assert "commit.retry.num-retries" not in lake.load().properties
+
+    stale = lake.load()
+    archive(lake, 2, count=2)
+    with pytest.raises(CommitConflict):
+        lake.append(stale, Batch.of(2, 7, []), [])
+
+    assert len(lake.load().snapshots()) == 2
 
 
 def test_compaction_is_a_replace_that_streaming_readers_skip(lake: IcebergLake) -> None:

@@ -8,7 +8,7 @@ from vulture import Vulture
 
 ROOT = Path(__file__).parents[3]
 CALLED_BY_OTHERS = {
-    *("__getattr__", "_clean_all_uncommitted", "format_commands", "ignore_aliases"),
+    *("__getattr__", "_register_snapshot_producer", "format_commands", "ignore_aliases"),
     *("on_message_begin", "on_headers_complete", "send_400_response", "_process_log_message"),
     *("onQueryStarted", "onQueryProgress", "onQueryIdle", "onQueryTerminated"),
     *("getDefaultReadLimit", "prepareForTriggerAvailableNow", "reportLatestOffset"),
