@@ -5,5 +5,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def http(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients use HTTP unless their test says otherwise."""
+    """Clients use HTTP unless their test sets another transport."""
     monkeypatch.setenv("CLIENT_STREAM", "false")

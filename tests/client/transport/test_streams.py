@@ -209,7 +209,7 @@ async def test_a_cancelled_pop_gives_its_message_back(streaming: Queen) -> None:
         await asyncio.gather(pop, return_exceptions=True)
         await push
 
-    # A message that was given back is redelivered alone.
+    # A message that was given back is redelivered in a delivery of its own.
     received: list[object] = []
 
     async def all_were_received() -> bool:

@@ -34,7 +34,9 @@ from tests.support.server import Server
         "[" + ",".join(['{"cancel":1}'] * 20_000) + "]",
     ],
 )
-async def test_a_frame_that_is_no_operation_closes_the_stream(shared: Server, frame: str) -> None:
+async def test_a_frame_without_a_valid_operation_closes_the_stream(
+    shared: Server, frame: str
+) -> None:
     async with stream(shared) as opened:
         await opened.send(frame)
         assert await opened.closed() == 1008

@@ -81,7 +81,7 @@ def config(dsn: str, tmp_path: Path) -> Config:
 
 @pytest.fixture
 def table(catalog: str, log: Log, config: Config) -> str:
-    """Name of the table of an archive with two messages."""
+    """The name of an archived table with two messages."""
     log.push("a", [{"n": 0}, {"n": 1}])
     archive.run(LOCAL, config)
     return f"{catalog}.queen.orders"

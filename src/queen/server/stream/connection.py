@@ -312,7 +312,7 @@ class StreamConnection(FrameSocket):
     # Sending.
 
     def _put(self, text: bytes) -> None:
-        """Send a result, in one frame with the others of this turn of the loop."""
+        """Send a result, in one frame with the others of this loop iteration."""
         if self.is_closed:
             return
         self._out.append(text)
