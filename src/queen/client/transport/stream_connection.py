@@ -200,7 +200,7 @@ class StreamConnection(asyncio.Protocol):
             self._transport.write(websocket.masked_frame(opcode, payload))
 
     def _check(self) -> None:
-        """Ping a silent server while operations are in progress, and give up a dead one."""
+        """Ping a silent server while operations are in progress, and close a dead one."""
         self._timer = None
         if not self._pending or self._transport is None:
             return

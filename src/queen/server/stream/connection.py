@@ -122,7 +122,7 @@ class StreamConnection(FrameSocket):
     def _start(self, operations: Sequence[Operation], size: int) -> None:
         """Start the operations of a frame. Each counts its share of the frame's memory."""
         size = size // len(operations) if operations else 0
-        # All of them first, so that a bad operation starts none of its frame.
+        # Check all of them first, because a bad operation rejects its whole frame.
         for operation, found in [(each, verb_of(each)) for each in operations]:
             if found is None:
                 self._control(operation)
