@@ -79,7 +79,7 @@ class StreamConnection(asyncio.Protocol):
     # Operations.
 
     def send(self, verb: bytes, body: bytes, traceparent: str | None = None) -> Pending:
-        """Send an operation, in one frame with the others of this turn of the loop."""
+        """Send an operation, in one frame with the others of this loop iteration."""
         self._last_id = id_ = self._last_id + 1
         result: asyncio.Future[Response] = self._loop.create_future()
         self._pending[id_] = result
