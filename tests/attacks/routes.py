@@ -33,10 +33,13 @@ _RUN: Final = {"workflow": "workflow"}
 _MESSAGE: Final = {"partitionId": "partition_id", "transactionId": "transaction_id"}
 _RESOURCES: Final = f"{API}/resources"
 
-TAKES: Final = {f"{API}/pop", f"{API}/pop/queue/{{queue}}"} | {
-    f"{API}/pop/queue/{{queue}}/partition/{{partition}}"
+TAKES: Final = {
+    f"{API}/pop",
+    f"{API}/pop/queue/{{queue}}",
+    f"{API}/pop/queue/{{queue}}/partition/{{partition}}",
+    f"{API}/stream",
 }
-"""Routes with an effect. Tests of pushes and pops cover them."""
+"""Routes with an effect. Tests of pushes, pops and streams cover them."""
 
 CASES: Final[Mapping[str, Case]] = {
     f"{API}/configure": Case("queues"),
