@@ -44,9 +44,10 @@ def drain(
     spark: SparkSession, table: str, checkpoint: str, output: str, available_now: bool
 ) -> list[Any]:
     """Stream all new rows of a table into files, and stop. A checkpoint continues."""
-    stream = spark.readStream.format("iceberg").load(table).writeStream.format("parquet")
-    trigger = {"availableNow": True} if available_now else {"processingTime": "0 seconds"}
-    query = stream.option("checkpointLocation", checkpoint).trigger(**trigger).start(output)
+    writer = spark.readStream.format("iceberg").load(table).writeStream.format("parquet")
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    query = writer.option("checkpointLocation", checkpoint).start(output)
     try:
         query.awaitTermination() if available_now else query.processAllAvailable()
     finally:
