@@ -1,4 +1,4 @@
-"""If a stolen key is revoked or rotated, its long polls and WebSockets end on every server."""
+"""A revoked or rotated key loses its long polls, WebSockets and streams on every server."""
 
 import asyncio
 import os
@@ -68,6 +68,7 @@ class Attack:
                 body = {**query, "consumerGroup": group}
                 self._wait(f"pop {number}", caller.post(f"/pop/queue/{self._queue}", body))
             await self._listen(number, caller)
+            await self._stream(number, caller)
 
     def _wait(self, what: str, call: Any) -> None:  # noqa: ANN401 - a coroutine
         self.ends.append(asyncio.create_task(waiting(what, asyncio.ensure_future(call))))
@@ -79,6 +80,17 @@ class Attack:
         # It subscribes to events that don't occur here, because a frame must not be what ends it.
         await socket.send_json({"subscribe": ["queue.depth.updated"], "queues": ["none"]})
         self.ends.append(asyncio.create_task(listening(f"socket {number}", socket)))
+
+    async def _stream(self, number: int, caller: Caller) -> None:
+        """Wait with a pop and with a subscription."""
+        socket = await caller.server.session.ws_connect(
+            f"{caller.server.base_url}/api/v1/stream",
+            headers={"Authorization": f"Bearer {caller.token}"},
+        )
+        body = {"queue": self._queue, "timeout": 30_000}
+        await socket.send_json({"id": 1, "pop": {**body, "wait": True, "consumerGroup": "c"}})
+        await socket.send_json({"id": 2, "consume": {**body, "credit": 1, "consumerGroup": "d"}})
+        self.ends.append(asyncio.create_task(listening(f"stream {number}", socket)))
 
 
 async def waiters(admin: Caller) -> int:
@@ -107,7 +119,7 @@ async def attack(admins: list[Caller], *, is_rotated: bool) -> list[float]:
     await thief.begin()
 
     async def is_waiting() -> bool:
-        return await waiters(admin) == await waiters(other) == 2
+        return await waiters(admin) == await waiters(other) == 4
 
     await until(is_waiting)
     assert not any(end.done() for end in thief.ends)
@@ -120,15 +132,18 @@ async def attack(admins: list[Caller], *, is_rotated: bool) -> list[float]:
     async with asyncio.timeout(20):
         ends = await asyncio.gather(*thief.ends)
 
-    sockets = {end.what: end.outcome for end in ends if end.what.startswith("socket")}
-    assert sockets == {"socket 0": 1008, "socket 1": 1008}
-    calls = {end.what: end.outcome for end in ends if not end.what.startswith("socket")}
+    sockets = {end.what: end.outcome for end in ends if end.what.startswith(("socket", "stream"))}
+    assert sockets == {
+        f"{kind} {number}": 1008 for kind in ("socket", "stream") for number in (0, 1)
+    }
+    calls = {end.what: end.outcome for end in ends if end.what not in sockets}
     assert set(calls.values()) == {(401, "unauthorized")}, calls
     # The thief took no message: any other caller gets it, also the owner of the rotated key.
     assert (await other.push(queue, "secret")).status == 201
     owner = Caller(admin.server, changed.body["token"]) if is_rotated else admin
-    popped = await owner.post(f"/pop/queue/{queue}", {"consumerGroup": "a", "autoAck": True})
-    assert [message["data"] for message in popped.body["messages"]] == ["secret"]
+    for group in "abcd":
+        popped = await owner.post(f"/pop/queue/{queue}", {"consumerGroup": group, "autoAck": True})
+        assert [message["data"] for message in popped.body["messages"]] == ["secret"]
     return [end.at - changed_at for end in ends]
 
 
@@ -142,7 +157,7 @@ async def run_rounds(dsn: str, rounds: int, latest_seconds: float) -> None:
                 latencies += await attack(admins, is_rotated=is_rotated)
             print(f"{number + 1} of {rounds}: at most {max(latencies):.3f} s", flush=True)
     assert max(latencies) <= latest_seconds
-    assert len(latencies) == rounds * 2 * 2 * 5
+    assert len(latencies) == rounds * 2 * 2 * 6
 
 
 @pytest.mark.timeout(180)

@@ -230,15 +230,6 @@ class MessageRun(Wire, frozen=True, kw_only=True):
     """Options of the queue that consumers use."""
 
 
-class PopAnswer(Wire, frozen=True, kw_only=True):
-    """Delivered messages. Those of a partition are adjacent, in order, and share a `leaseId`."""
-
-    messages: list[Message] | msgspec.UnsetType = msgspec.UNSET
-    """Delivered messages; omitted with `layout=runs`."""
-    runs: list[MessageRun] | msgspec.UnsetType = msgspec.UNSET
-    """Delivered messages, with common fields listed once per run; only with `layout=runs`."""
-
-
 class Acknowledgment(Request, frozen=True, kw_only=True, omit_defaults=True):
     """The outcome of one message, named by its id or its transactionId."""
 
@@ -315,6 +306,17 @@ class AckResponse(Wire, frozen=True, kw_only=True):
     """True if all acknowledgments were applied."""
     results: list[AckResult]
     """Results of the acknowledgments, in request order."""
+
+
+class PopAnswer(Wire, frozen=True, kw_only=True):
+    """Delivered messages. Those of a partition are adjacent, in order, and share a `leaseId`."""
+
+    messages: list[Message] | msgspec.UnsetType = msgspec.UNSET
+    """Delivered messages; omitted with `layout=runs`."""
+    runs: list[MessageRun] | msgspec.UnsetType = msgspec.UNSET
+    """Delivered messages, with common fields listed once per run; only with `layout=runs`."""
+    acknowledged: AckResponse | msgspec.UnsetType = msgspec.UNSET
+    """Results of the `acknowledgments` of the request; omitted without them."""
 
 
 class ExtendRequest(Request, frozen=True, kw_only=True):

@@ -127,35 +127,45 @@ class Steps:
             place = (queue, item.partition, each.offset)
             assert self._ids.setdefault(place, each.id) == each.id, f"two ids for {place}"
 
-    async def pop(
-        self,
-        queue: str,
-        group: Group,
-        *,
-        partition: str | None,
-        batch: int,
-        partitions: int,
-        is_auto: bool,
-    ) -> int:
-        deliveries = await self._world.engine.pop(
-            PopRequest(
-                queue=queue,
-                consumer_group=group,
-                partition=partition,
-                batch=batch,
-                partitions=partitions,
-                auto_ack=is_auto,
-            )
+    async def pop(self, request: PopRequest) -> int:
+        return await self._check_popped(request, await self._world.engine.pop(request))
+
+    async def pop_and_acknowledge(
+        self, held: Held, status: str | None, request: PopRequest
+    ) -> None:
+        """Complete a delivery, or fail its first message, and pop in the same transaction."""
+        ids = self.given[held.delivery.lease_id or ""].ids
+        offsets = list(held.delivery.out[: None if status is None else 1])
+        acknowledged, deliveries = await self._world.engine.pop_and_acknowledge(
+            request,
+            [
+                Acknowledgment(
+                    id=ids[offset],
+                    status=status or "completed",
+                    error=status,
+                    lease_id=held.delivery.lease_id,
+                )
+                for offset in offsets
+            ],
         )
+        assert all(each.success for each in acknowledged), acknowledged
+        if status is None:
+            assert self.model.ack(held, offsets) == len(offsets)
+        else:
+            self.model.nack(held, offsets[0], status, status)
+        await self._check_popped(request, deliveries)
+
+    async def _check_popped(self, request: PopRequest, deliveries: Sequence[Delivery]) -> int:
+        queue, group = request.queue or "", request.consumer_group
         got = [self._got(queue, group, delivery) for delivery in deliveries]
         seen = await self._tables.observe()
         self.model.pop(
             queue,
             group,
-            partition=partition,
-            batch=batch,
-            partitions=partitions,
-            is_auto=is_auto,
+            partition=request.partition,
+            batch=request.batch,
+            partitions=request.partitions,
+            is_auto=request.auto_ack,
             got=got,
             current={lease for lease in self.given if lease_key(lease) in seen.leases},
         )
@@ -353,9 +363,8 @@ class Steps:
         count = 0
         for name, queue in self.model.queues.items():
             for group in list(queue.pairs):
-                while await self.pop(
-                    name, group, partition=None, batch=100, partitions=10, is_auto=False
-                ):
+                request = PopRequest(queue=name, consumer_group=group, batch=100, partitions=10)
+                while await self.pop(request):
                     for held in self.model.held():
                         if (held.queue, held.group) == (name, group):
                             count += 1

@@ -14,6 +14,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from queen.wire.messages import PopRequest
 from tests.engine.model.state import DEDUP_SECONDS, GRID_SECONDS, Group, Held, Item, Queue
 from tests.engine.model.steps import Steps
 from tests.engine.model.world import World
@@ -97,30 +98,26 @@ class Program(RuleBasedStateMachine):
         partitions: int,
         is_auto: bool,
     ) -> None:
-        self.do(
-            self.steps.pop(
-                self._queue(queue),
-                self.groups[group % len(self.groups)],
-                partition=None if partition is None else self._partition(partition),
-                batch=batch,
-                partitions=partitions,
-                is_auto=is_auto,
-            )
+        request = PopRequest(
+            queue=self._queue(queue),
+            consumer_group=self.groups[group % len(self.groups)],
+            partition=None if partition is None else self._partition(partition),
+            batch=batch,
+            partitions=partitions,
+            auto_ack=is_auto,
         )
+        self.do(self.steps.pop(request))
 
     @rule(queue=st.integers(0, 1), group=st.integers(0, 2), batch=st.integers(1, 4))
     def pop_of_all(self, queue: int, group: int, batch: int) -> None:
         """One more pop: while no message is leased, most other steps have no effect."""
-        self.do(
-            self.steps.pop(
-                self._queue(queue),
-                self.groups[group % len(self.groups)],
-                partition=None,
-                batch=batch,
-                partitions=2,
-                is_auto=False,
-            )
+        request = PopRequest(
+            queue=self._queue(queue),
+            consumer_group=self.groups[group % len(self.groups)],
+            batch=batch,
+            partitions=2,
         )
+        self.do(self.steps.pop(request))
 
     @precondition(lambda self: self.model.held())
     @rule(which=st.integers(0, 11))
@@ -145,6 +142,35 @@ class Program(RuleBasedStateMachine):
         held = self._held(which)
         out = held.delivery.out
         self.do(self.steps.nack(held, out[pick % len(out)], status, by_key))
+
+    @precondition(lambda self: self.model.held())
+    @rule(
+        which=st.integers(0, 11),
+        status=st.none() | st.sampled_from(["failed", "retry", "dlq"]),
+        queue=st.integers(0, 1),
+        group=st.integers(0, 2),
+        batch=st.integers(1, 4),
+        partitions=st.integers(1, 2),
+        is_auto=st.sampled_from([False, False, False, True]),
+    )
+    def pop_and_acknowledge(
+        self,
+        which: int,
+        status: str | None,
+        queue: int,
+        group: int,
+        batch: int,
+        partitions: int,
+        is_auto: bool,
+    ) -> None:
+        request = PopRequest(
+            queue=self._queue(queue),
+            consumer_group=self.groups[group % len(self.groups)],
+            batch=batch,
+            partitions=partitions,
+            auto_ack=is_auto,
+        )
+        self.do(self.steps.pop_and_acknowledge(self._held(which), status, request))
 
     @precondition(lambda self: self.model.held())
     @rule(which=st.integers(0, 11), steps=st.integers(1, 5))

@@ -133,3 +133,74 @@ async def test_an_auto_ack_pop_may_follow_acknowledgments(patient: Engine) -> No
     assert second.lease_id is None
     assert values(second) == [2]
     assert await pop(patient, "orders") == []
+
+
+@pytest.fixture
+async def held(
+    patient: Engine, monkeypatch: pytest.MonkeyPatch
+) -> "asyncio.Queue[asyncio.Future[None]]":
+    """Combined calls put a future here after their commit, and wait for it before they return."""
+    held: asyncio.Queue[asyncio.Future[None]] = asyncio.Queue()
+    fetch = patient.store.database.fetch
+
+    async def hold(call: str, *arguments: object) -> Any:  # noqa: ANN401
+        found = await fetch(call, *arguments)
+        if call == "combine":
+            future = asyncio.get_running_loop().create_future()
+            held.put_nowait(future)
+            await future
+        return found
+
+    monkeypatch.setattr(patient.store.database, "fetch", hold)
+    return held
+
+
+async def test_a_cancelled_call_returns_what_its_transaction_claimed(
+    patient: Engine, held: "asyncio.Queue[asyncio.Future[None]]"
+) -> None:
+    await push(patient, "orders", 1, 2)
+    first = await pop_one(patient, "orders")
+    cancelled = asyncio.create_task(next_one(patient, says(first, 0, "completed")))
+    claimed = await held.get()
+
+    cancelled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+    claimed.set_result(None)
+
+    (second,) = await pop(patient, "orders", wait=True, timeout_seconds=15)
+    assert (values(second), second.attempt) == ([2], 1)
+
+
+async def test_a_cancelled_auto_ack_has_an_unknown_outcome(
+    patient: Engine, held: "asyncio.Queue[asyncio.Future[None]]"
+) -> None:
+    await push(patient, "orders", 1, 2)
+    first = await pop_one(patient, "orders")
+    cancelled = asyncio.create_task(next_one(patient, says(first, 0, "completed"), auto_ack=True))
+    claimed = await held.get()
+
+    cancelled.cancel()
+    with pytest.raises(errors.OutcomeUnknown):
+        await cancelled
+    claimed.set_result(None)
+
+
+async def test_a_stopping_engine_returns_what_a_cancelled_call_claimed(
+    dsn: str, patient: Engine, held: "asyncio.Queue[asyncio.Future[None]]"
+) -> None:
+    await push(patient, "orders", 1, 2)
+    first = await pop_one(patient, "orders")
+    cancelled = asyncio.create_task(next_one(patient, says(first, 0, "completed")))
+    claimed = await held.get()
+    cancelled.cancel()
+    await asyncio.gather(cancelled, return_exceptions=True)
+
+    stopping = asyncio.create_task(patient.stop_waiting())
+    await asyncio.sleep(0)
+    assert not stopping.done()
+    claimed.set_result(None)
+    await stopping
+    async with await Engine.open(dsn) as other:
+        (second,) = await pop(other, "orders")
+    assert (values(second), second.attempt) == ([2], 1)

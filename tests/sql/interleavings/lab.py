@@ -47,6 +47,20 @@ $$
 """
 
 
+_PATIENT_COMBINE: Final = """
+do $$
+declare
+  v_combine regprocedure := (
+    select oid from pg_proc where proname = 'combine' and pronamespace = 'queen'::regnamespace
+  );
+begin
+  -- It gives up after a moment, but a deadlock must not depend on that.
+  execute format('alter function %s set lock_timeout = %L', v_combine, '20s');
+end
+$$
+"""
+
+
 def schedules(clients: int) -> Iterator[tuple[int, ...]]:
     """
     Every order of one call and one commit per client. The first occurrence of a number is its call.
@@ -110,6 +124,7 @@ class Lab:
         connections = [await _connect(dsn) for _ in range(clients + 1)]
         clock = await Clock.install(dsn)
         await connections[0].execute(_NO_VACUUM)
+        await connections[0].execute(_PATIENT_COMBINE)
         try:
             yield cls(connections[0], [Client(each) for each in connections[1:]], clock)
         finally:

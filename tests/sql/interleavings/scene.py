@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from queen import sql
-from queen.store.connection.database import Database
+from queen.store.connection.database import Database, Record
 from queen.store.messages import Pop, Push, Settlement
 from queen.store.store import Store
 
@@ -93,35 +93,45 @@ def settlement(lease: Lease, kind: str) -> Settlement:
     return Settlement(lease.delivery_id, lease.token, None, lease.offsets[0], kind, None, None)
 
 
-async def take(
+def pop_of(
     scene: Scene,
-    store: Store,
     *,
     batch: int,
     partition: str | None = None,
     is_auto: bool = False,
     due_first: bool = True,
     is_plain: bool = False,
-) -> list[Lease]:
-    """
-    Pop, and join the runs of each delivery.
-
-    `is_plain`: as most pops do, which need one statement.
-    """
-    rows = await store.messages.pop(
-        Pop(
-            group_ids=[scene.group_id],
-            ready_since=[None],
-            due_since=[None],
-            partition=partition,
-            batches=[batch],
-            partitions=[1 if is_plain else 10],
-            leases=[None],
-            is_auto=is_auto,
-            due="never" if is_plain else "first" if due_first else "last",
-            turn=0,
-        )
+) -> Pop:
+    """`is_plain`: as most pops do, which need one statement."""
+    return Pop(
+        group_ids=[scene.group_id],
+        ready_since=[None],
+        due_since=[None],
+        partition=partition,
+        batches=[batch],
+        partitions=[1 if is_plain else 10],
+        leases=[None],
+        is_auto=is_auto,
+        due="never" if is_plain else "first" if due_first else "last",
+        turn=0,
     )
+
+
+async def take(
+    scene: Scene,
+    store: Store,
+    *,
+    batch: int,
+    partition: str | None = None,
+    is_plain: bool = False,
+) -> list[Lease]:
+    """Pop."""
+    pop = pop_of(scene, batch=batch, partition=partition, is_plain=is_plain)
+    return leases_of(await store.messages.pop(pop))
+
+
+def leases_of(rows: Sequence[Record]) -> list[Lease]:
+    """Join the runs of each delivery of a pop."""
     leases: list[Lease] = []
     for row in rows:
         if row["request"] is None:

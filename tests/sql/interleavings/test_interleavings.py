@@ -12,7 +12,17 @@ import pytest_asyncio
 
 from tests.sql.interleavings.lab import Lab, schedules
 from tests.sql.interleavings.scene import Setting, Verb
-from tests.sql.interleavings.verbs import ack, extend, nack, pop, push, redrive, release, transact
+from tests.sql.interleavings.verbs import (
+    ack,
+    combine,
+    extend,
+    nack,
+    pop,
+    push,
+    redrive,
+    release,
+    transact,
+)
 from tests.support.postgres import Server
 
 # One database for all: each schedule has its own queue, and plans are made once.
@@ -28,13 +38,15 @@ VERBS: Final[Mapping[str, Verb]] = {
     "release": release(),
     "extend": extend(),
     "redrive": redrive(),
+    "combine": combine(),
 }
-NEED_NO_LEASE: Final = {"push", "pop", "plain pop", "auto-ack", "redrive"}
+NEED_NO_LEASE: Final = {"push", "pop", "plain pop", "auto-ack", "redrive", "combine"}
 PAIRS: Final = tuple(combinations_with_replacement(VERBS, 2))
 TRIPLES: Final = (
     ("push", "pop", "ack"),
     ("push", "auto-ack", "nack"),
     ("pop", "ack", "nack"),
+    ("combine", "ack", "push"),
 )
 DRAINED: Final = Setting(1)
 BEHIND: Final = Setting(2)

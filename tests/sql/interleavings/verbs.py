@@ -1,15 +1,18 @@
 """The calls that clients make, each in an open transaction."""
 
+from queen.store.connection.database import Record
 from queen.store.messages import Ack
 from queen.store.store import Store
 from tests.sql.interleavings.scene import (
     LEASE_SECONDS,
+    Lease,
     Scene,
     Verb,
     Violation,
+    leases_of,
+    pop_of,
     segment,
     settlement,
-    take,
 )
 
 
@@ -56,9 +59,10 @@ def pop(
     """Pop for the group. Auto-ack settles immediately. `is_plain`: only new messages."""
 
     async def verb(scene: Scene, store: Store) -> None:
-        for lease in await take(
-            scene, store, batch=batch, is_auto=is_auto, due_first=is_due_first, is_plain=is_plain
-        ):
+        rows = await store.messages.pop(
+            pop_of(scene, batch=batch, is_auto=is_auto, due_first=is_due_first, is_plain=is_plain)
+        )
+        for lease in leases_of(rows):
             if is_auto:
                 scene.settled.update((lease.partition, offset) for offset in lease.offsets)
 
@@ -71,12 +75,37 @@ def ack(partition: str = "x") -> Verb:
     async def verb(scene: Scene, store: Store) -> None:
         lease = scene.leases[partition]
         (row,) = await store.messages.ack([Ack(lease.delivery_id, lease.token, None)])
-        if row["code"] is None:
-            if row["settled"] != len(lease.offsets):
-                raise Violation(f"an ack of {lease} settled {row['settled']}")
-            scene.settled.update((partition, offset) for offset in lease.offsets)
+        _note_ack(scene, lease, row)
 
     return verb
+
+
+def combine(partition: str = "x", *, is_plain: bool = True) -> Verb:
+    """In one call, push to a partition, settle the delivery that it had before, and pop."""
+
+    async def verb(scene: Scene, store: Store) -> None:
+        lease = scene.leases.get(partition)
+        combined = await store.messages.combine(
+            segment([scene.partition_ids[partition]]),
+            [Ack(lease.delivery_id, lease.token, None)] if lease else [],
+            [pop_of(scene, batch=4, is_plain=is_plain)],
+        )
+        (stored,) = combined.pushed
+        if stored["kind"] != "stored":
+            raise Violation(f"a push was refused: {stored}")
+        scene.pushed[partition] += 1
+        for row in combined.settled:
+            assert lease is not None
+            _note_ack(scene, lease, row)
+
+    return verb
+
+
+def _note_ack(scene: Scene, lease: Lease, row: Record) -> None:
+    if row["code"] is None:
+        if row["settled"] != len(lease.offsets):
+            raise Violation(f"an ack of {lease} settled {row['settled']}")
+        scene.settled.update((lease.partition, offset) for offset in lease.offsets)
 
 
 def nack(kind: str = "failed", partition: str = "x") -> Verb:

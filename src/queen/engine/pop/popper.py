@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import structs
 
@@ -25,6 +25,7 @@ from queen.meters import Histogram
 from queen.store import messages as rows
 from queen.wire.messages import PopRequest
 
+T = TypeVar("T")
 _REQUESTS_PER_CALL: Final = 256
 _MOST_FOLLOWING: Final = 8
 """Targets that are searched in the transaction of a push, while it locks its partitions."""
@@ -51,7 +52,7 @@ class Popper:
         core.signals.on_database_returned.subscribe(self.waiters.wake_all)
         core.combiner.follow_push = self._follow_push
         self._claim_slots = asyncio.Semaphore(settings.pop_lanes)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self.waiting = 0
         """The number of unfinished pops."""
         self._is_closed = False
@@ -128,7 +129,7 @@ class Popper:
                 return True
             self._sweep(unit.target)
         elif unit.answer.exception() is None and (deliveries := unit.answer.result()):
-            self._spawn(self.give_back(deliveries))
+            self.spawn(self.give_back(deliveries))
             return True
         return False
 
@@ -174,12 +175,14 @@ class Popper:
 
     def _start(self, target: Target) -> None:
         target.is_running = True
-        self._spawn(self._serve(target))
+        self.spawn(self._serve(target))
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run a task that `close` waits for."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _follow_push(self, queue_ids: Collection[int]) -> list[FollowingPop]:
         """Pops of idle targets, for messages that are about to be stored."""
@@ -193,7 +196,7 @@ class Popper:
                     asyncio.get_running_loop().create_future()
                 )
                 target.is_running = True
-                self._spawn(self._serve(target, (units, found)))
+                self.spawn(self._serve(target, (units, found)))
                 following.append(FollowingPop(pop, found, partial(_skip, target)))
         return following
 

@@ -1,6 +1,8 @@
 """Acknowledgments that a consumer sends with its next pop, in one transaction with it."""
 
+import asyncio
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from queen import errors
 from queen.engine.pop.delivery import Delivery
@@ -14,6 +16,14 @@ _ATTEMPTS = 3
 """A combined call waits only a moment for a lock."""
 
 Settled = list[list[rows.Record] | BaseException]
+
+
+class _Transaction(NamedTuple):
+    """The results of a transaction that settles messages and claims the next ones."""
+
+    acknowledged: list[Acknowledged]
+    popped: list[Delivery]
+    was_searched: bool
 
 
 class AckAndPop:
@@ -36,7 +46,30 @@ class AckAndPop:
         Rejected acknowledgments don't prevent the pop. If the transaction claims nothing, the pop
         waits as usual. Without anything to settle, it is an ordinary pop. A pop that raises after
         the transaction leaves the messages settled, so a repeated call reports them as such.
+
+        Cancelled while messages are being acknowledged automatically, it raises OutcomeUnknown.
         """
+        # A task of its own: its deliveries are returned even if this call is cancelled.
+        task = self._popper.spawn(self._transact(request, acknowledgments, group))
+        try:
+            acknowledged, popped, was_searched = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(self._give_back)
+            if request.auto_ack:
+                raise errors.OutcomeUnknown(
+                    "This pop ended during a search, which may have acknowledged its messages."
+                ) from None
+            raise
+        if not popped and (request.wait or not was_searched):
+            popped = await self._popper.pop(request)
+        return acknowledged, popped
+
+    async def _transact(
+        self,
+        request: PopRequest,
+        acknowledgments: Sequence[Acknowledgment],
+        group: str | None,
+    ) -> _Transaction:
         popped: list[Delivery] = []
         was_searched = False
 
@@ -56,9 +89,12 @@ class AckAndPop:
             return settled
 
         acknowledged = await self._acknowledger.acknowledge(acknowledgments, group, settle=settle)
-        if not popped and (request.wait or not was_searched):
-            popped = await self._popper.pop(request)
-        return acknowledged, popped
+        return _Transaction(acknowledged, popped, was_searched)
+
+    def _give_back(self, task: asyncio.Task[_Transaction]) -> None:
+        """Return the deliveries of a transaction whose caller is gone."""
+        if not task.cancelled() and task.exception() is None and task.result().popped:
+            self._popper.spawn(self._popper.give_back(task.result().popped))
 
     async def _send(
         self, deliveries: Sequence[Sequence[rows.Settlement]], pop: rows.Pop

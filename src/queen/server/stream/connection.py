@@ -234,10 +234,9 @@ class StreamConnection(FrameSocket):
         with self._observer.span(call):
             answer = await POP.run(call, request)
         self._track(answer)
-        if answer.body is not None:
-            return answer.body
+        body = _NOTHING if answer.body is None else answer.body
         reason = (answer.headers or {}).get("Queen-Reason")
-        return _NOTHING if reason is None else b'{"messages":[],"reason":"%b"}' % reason.encode()
+        return body if reason is None else b'%b,"reason":"%b"}' % (body[:-1], reason.encode())
 
     def _track(self, answer: Answer) -> None:
         """Give the deliveries back if the client does not receive them."""

@@ -49,7 +49,7 @@ def _route(routes: list[Route], path: str) -> Route:
 _ACK: Final = _route(ack.ROUTES, "/api/v1/ack")
 _TABLE: Final = {
     "push": Verb("push", PushRequest, push.store, push.ROUTES[0]),
-    "pop": Verb("pop", pop.AnyPopQuery, pop.take, pop.ROUTES[0]),
+    "pop": Verb("pop", pop.AnyPopBody, pop.take, pop.ROUTES[0]),
     "consume": Verb("consume", ConsumeRequest, pop.take, pop.ROUTES[0]),
     "ack": Verb("ack", Acknowledgment, ack.settle_one, _ACK),
     "ack_batch": Verb("ackBatch", AckRequest, ack.settle, _ACK),

@@ -71,11 +71,16 @@ async def settle(call: Call, request: AckRequest) -> Answer:
 async def _acknowledge(
     call: Call, acknowledgments: Sequence[Acknowledgment], group: str | None
 ) -> list[Acknowledged]:
+    await check_acks(call, acknowledgments)
+    tracing.describe_settle(call.span, len(acknowledgments), group)
+    return await call.state.engine.acknowledge(acknowledgments, consumer_group=group)
+
+
+async def check_acks(call: Call, acknowledgments: Sequence[Acknowledgment]) -> None:
+    """Raise if the caller may not apply these, or this server requires their leases."""
     if call.state.settings.require_lease:
         require_leases(acknowledgments)
     await call.require_acks(acknowledgments)
-    tracing.describe_settle(call.span, len(acknowledgments), group)
-    return await call.state.engine.acknowledge(acknowledgments, consumer_group=group)
 
 
 def require_leases(

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -20,7 +20,8 @@ from queen.server.http.call import API, Call, Route
 from queen.server.http.timestamps import in_utc
 from queen.server.http.waiting import seconds_of, wait_for
 from queen.server.middleware import tracing
-from queen.wire.messages import PopAnswer, PopRequest, Request
+from queen.server.routes.messaging.ack import check_acks
+from queen.wire.messages import Acknowledged, Acknowledgment, PopAnswer, PopRequest, Request
 
 _MODES: Final = {"all": "all", "earliest": "all", "new": "new", "latest": "new", "new-only": "new"}
 _EMPTY: Final = Answer(status=204)
@@ -81,9 +82,29 @@ class AnyPopQuery(ScopedPopQuery, frozen=True, kw_only=True):
     """Name of the partition to pop from. Default: any partition of the queue."""
 
 
+class PopBody(PopQuery, frozen=True, kw_only=True):
+    """A pop, and acknowledgments that are applied with it."""
+
+    acknowledgments: tuple[Acknowledgment, ...] = ()
+    """Acknowledgments to apply in the same transaction, at most 10,000 by default. `consumerGroup`
+    is the group of those that name neither a group nor a lease. Default: none."""
+
+
+class AnyPopBody(AnyPopQuery, frozen=True, kw_only=True):
+    """A pop whose body names the queue, the partition or the scope, and acknowledgments."""
+
+    acknowledgments: tuple[Acknowledgment, ...] = ()
+    """Acknowledgments to apply in the same transaction, at most 10,000 by default. `consumerGroup`
+    is the group of those that name neither a group nor a lease. Default: none."""
+
+
 async def pop(call: Call) -> Answer:
     """
     Lease messages. With `wait`, the request waits for messages if there are none.
+
+    With `acknowledgments`, one transaction applies the accepted ones and leases the next messages.
+    The response has a result for each, even if there are no messages. If such a request fails, its
+    acknowledgments may have been applied; it is safe to send them again.
 
     Without messages the response is 204. If pops are stopped, its header `Queen-Reason` is `paused`
     or `maintenance`.
@@ -93,7 +114,7 @@ async def pop(call: Call) -> Answer:
         # It would lease messages whose response has no body.
         raise errors.MethodNotAllowed("HEAD is not supported for a pop", allow="GET, POST")
     if call.method == "POST":
-        query = await call.body(PopQuery if names else AnyPopQuery)
+        query = await call.body(PopBody if names else AnyPopBody)
     else:
         query = call.query(PopQuery if names else ScopedPopQuery)
     return await take(call, query)
@@ -112,16 +133,58 @@ async def take(call: Call, query: PopQuery) -> Answer:
     """Lease messages for a decoded request; a `Popped` if there are any."""
     request = _pop_request(call, query)
     await call.require_scope(Permission.CONSUME, request.queue, request.namespace)
-    engine = call.state.engine
-    if call.state.heartbeat.is_pop_off:
+    acknowledgments: Sequence[Acknowledgment] = getattr(query, "acknowledgments", ())
+    if acknowledgments:
+        await check_acks(call, acknowledgments)
+    elif call.state.heartbeat.is_pop_off:
         return _MAINTENANCE
     call.state.unsent.require_room()
+    engine = call.state.engine
     if request.queue is not None:
         engine.catalogue.refresh([request.queue])
     undo = _cannot_undo if request.auto_ack else engine.give_back
+    if acknowledgments:
+        return await _acknowledge_and_take(call, query, request, acknowledgments, undo)
     deliveries = await wait_for(call, engine.pop(request), undo=undo)
+    return await _answer(call, query, request, deliveries)
+
+
+async def _acknowledge_and_take(
+    call: Call,
+    query: PopQuery,
+    request: PopRequest,
+    acknowledgments: Sequence[Acknowledgment],
+    undo: Callable[[Sequence[Delivery]], Awaitable[None]],
+) -> Answer:
+    engine, group = call.state.engine, request.consumer_group
+    acknowledged: list[Acknowledged] = []
+
+    async def both() -> list[Delivery]:
+        nonlocal acknowledged
+        acknowledged, deliveries = await engine.pop_and_acknowledge(
+            request, acknowledgments, consumer_group=group
+        )
+        return deliveries
+
+    deliveries: list[Delivery] = []
+    if call.state.heartbeat.is_pop_off:
+        acknowledged = await engine.acknowledge(acknowledgments, consumer_group=group)
+    else:
+        deliveries = await wait_for(call, both(), undo=undo)
+    answer = await _answer(call, query, request, deliveries)
+    start = b'{"acknowledged":%b,' % message_json.acknowledged(acknowledged)
+    if answer.body is None:
+        return Answer(b'%b"%b":[]}' % (start, query.layout.encode()), headers=answer.headers)
+    answer.body = start + answer.body[1:]
+    return answer
+
+
+async def _answer(
+    call: Call, query: PopQuery, request: PopRequest, deliveries: list[Delivery]
+) -> Answer:
     if not deliveries:
         return await _empty(call, request)
+    engine = call.state.engine
     queues: dict[str, Queue] = {}
     # The leases have begun, so cached or missing options are acceptable.
     with contextlib.suppress(errors.QueenError):
@@ -222,9 +285,9 @@ _IN_PARTITION: Final = f"{_IN_QUEUE}/partition/{{partition}}"
 
 ROUTES: Final = (
     Route(pop, "GET", f"{API}/pop", "Pop from a scope", query=ScopedPopQuery, **_POP),
-    Route(pop, "POST", f"{API}/pop", "Pop", body=AnyPopQuery, **_POP),
+    Route(pop, "POST", f"{API}/pop", "Pop", body=AnyPopBody, **_POP),
     Route(pop, "GET", _IN_QUEUE, "Pop from a queue", query=PopQuery, **_POP),
-    Route(pop, "POST", _IN_QUEUE, "Pop from a queue", body=PopQuery, **_POP),
+    Route(pop, "POST", _IN_QUEUE, "Pop from a queue", body=PopBody, **_POP),
     Route(pop, "GET", _IN_PARTITION, "Pop from a partition", query=PopQuery, **_POP),
-    Route(pop, "POST", _IN_PARTITION, "Pop from a partition", body=PopQuery, **_POP),
+    Route(pop, "POST", _IN_PARTITION, "Pop from a partition", body=PopBody, **_POP),
 )
