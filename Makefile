@@ -1,7 +1,7 @@
 # The only list of commands. `make setup` first; all others expect it.
 
 PYTHON ?= python3
-WORKERS ?= 4
+WORKERS ?= 6
 # Each starts Spark, which takes as many cores as it gets.
 SPARK_WORKERS ?= 2
 BROWSER_WORKERS ?= 3

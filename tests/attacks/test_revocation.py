@@ -230,6 +230,7 @@ async def test_a_key_revoked_while_its_server_is_cut_off_gets_no_message(
         await steal_through(gate, cut_off, admin)
 
 
+@pytest.mark.nightly
 async def test_a_rejected_auto_ack_pop_does_not_claim_that_it_changed_nothing(
     dsn: str, tmp_path: Path
 ) -> None:

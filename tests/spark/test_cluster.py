@@ -21,6 +21,7 @@ def running(folder: Path) -> int:
     return len(list(folder.iterdir()))
 
 
+@pytest.mark.nightly
 def test_a_job_runs_on_two_executors(cluster: Cluster, tmp_path: Path) -> None:
     with Driver(*HOSTS, cluster.url, str(tmp_path), confs=cluster.confs) as driver:
         driver.until("started")

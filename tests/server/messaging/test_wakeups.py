@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator
 
 import asyncpg
+import pytest
 
 from tests.support.calls import data, pop, pop_one, push, says
 from tests.support.server import Server, until
@@ -49,6 +50,7 @@ async def test_maintenance_is_applied_before_the_next_heartbeat(dsn: str) -> Non
         assert sorted(seconds)[2] < 1.0, seconds
 
 
+@pytest.mark.nightly
 async def test_a_server_that_was_killed_is_woken_by_pushes_after_its_restart(dsn: str) -> None:
     """Meanwhile the other process has noticed that it is the only one, and doesn't notify."""
     async with Server(dsn, PATIENT) as one, Server(dsn, PATIENT) as other:

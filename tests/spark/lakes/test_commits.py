@@ -133,6 +133,7 @@ def test_a_rolled_back_table_keeps_the_manifests_that_it_needs(lake: IcebergLake
     assert lake.load().scan().to_arrow().num_rows == 2 + 2 * 32
 
 
+@pytest.mark.nightly
 def test_what_a_commit_reads_and_writes_does_not_grow(dsn: str, tmp_path: Path) -> None:
     """The CPU time is compared by the next test, and by ``python -m benchmarks.lake``."""
     late, first = _compare(dsn, tmp_path, commits=160, block=40, max_snapshots=20)

@@ -72,6 +72,7 @@ def started(command: list[str], dsn: str, **environment: str) -> Iterator[subpro
         process.communicate()
 
 
+@pytest.mark.nightly
 async def test_a_pipeline_runs_to_its_end_and_is_listed(
     dsn: str, engine: Engine, command: list[str]
 ) -> None:

@@ -138,6 +138,7 @@ def test_only_the_requested_messages_are_replayed(
     del log
 
 
+@pytest.mark.nightly
 def test_a_rate_is_kept_on_average(spark: SparkSession, dsn: str, log: Log) -> None:
     rate = 20
     began_at = time.monotonic()
@@ -149,6 +150,7 @@ def test_a_rate_is_kept_on_average(spark: SparkSession, dsn: str, log: Log) -> N
     del log
 
 
+@pytest.mark.nightly
 def test_a_name_belongs_to_one_replay(spark: SparkSession, dsn: str, log: Log) -> None:
     filling.make(dsn, "other")
     # A replay without messages has not begun.
@@ -182,6 +184,7 @@ def test_a_replay_waits_for_messages_that_are_being_stored(
     assert oracle.assert_same(oracle.digests(dsn, "orders"), oracle.digests(dsn, "again")) == 62
 
 
+@pytest.mark.nightly
 def test_a_lagging_lake_is_replayed_up_to_its_first_missing_message(
     spark: SparkSession, dsn: str, log: Log, tmp_path: Path
 ) -> None:

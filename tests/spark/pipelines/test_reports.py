@@ -75,6 +75,7 @@ async def test_a_finished_job_has_no_lag(dsn: str, engine: Engine) -> None:
     assert (row.lag_messages, row.lag_seconds) == (0, 0)
 
 
+@pytest.mark.nightly
 async def test_a_job_that_waits_for_a_transaction_is_not_idle(dsn: str, engine: Engine) -> None:
     with connect(dsn) as open_, open_.transaction():
         open_.execute("create table public.open ()")

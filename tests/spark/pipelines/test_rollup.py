@@ -128,6 +128,7 @@ async def test_percentiles_of_a_day_are_accurate_within_a_fifth(
         assert merged.percentile(share) == pytest.approx(exact, rel=0.2)
 
 
+@pytest.mark.nightly
 async def test_late_counters_of_a_process_are_included_by_the_next_run(
     spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
 ) -> None:
@@ -248,6 +249,7 @@ async def test_rows_are_removed_by_grain(
     assert await database.rollups(DAY) == {}
 
 
+@pytest.mark.nightly
 async def test_a_deleted_queue_leaves_no_history(
     spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
 ) -> None:

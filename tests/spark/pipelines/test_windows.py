@@ -151,6 +151,7 @@ def test_late_events_count_within_the_watermark_and_are_dropped_after_it(
     assert (row.state, row.rows_total, row.detail) == ("stopped", 8, {"dropped": 2})
 
 
+@pytest.mark.nightly
 def test_an_update_is_written_whenever_a_result_changes(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:

@@ -105,6 +105,7 @@ def test_after_a_crash_of_postgresql_staged_rows_are_lost_and_the_batch_is_repea
         assert len(faults.events("publishing", 1)) == 2
 
 
+@pytest.mark.nightly
 def test_a_stream_without_its_checkpoint_continues_by_its_name(
     place: Place, dsn: str, tmp_path: Path
 ) -> None:

@@ -53,6 +53,7 @@ def test_a_stream_is_exact_after_a_failover_and_a_rewind(
         assert assert_copied(dsn) == 960
 
 
+@pytest.mark.nightly
 def test_a_checkpoint_that_remembers_only_lost_batches_is_not_changed(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -111,7 +111,7 @@ def test_bounds_are_options(load: Load, dsn: str) -> None:
     assert offsets(endingOffset="1") == [("p0", 0), ("p1", 0)]
 
 
-@pytest.mark.parametrize("end", [20, 50])
+@pytest.mark.parametrize("end", [20, pytest.param(50, marks=pytest.mark.nightly)])
 def test_an_offset_before_the_first_is_an_error(
     spark: SparkSession, load: Load, orders: str, tmp_path: Path, end: int
 ) -> None:
@@ -261,6 +261,7 @@ def test_a_stream_that_missed_messages_fails(
     assert sizes == [15]
 
 
+@pytest.mark.nightly
 def test_a_stream_may_miss_messages_that_it_had_read(
     spark: SparkSession, orders: str, tmp_path: Path
 ) -> None:
@@ -284,6 +285,7 @@ def test_a_recreated_queue_is_another_queue(
         stream(spark, orders, tmp_path)
 
 
+@pytest.mark.nightly
 def test_batches_of_a_name_stay_the_same_without_the_checkpoint(
     spark: SparkSession, orders: str, tmp_path: Path
 ) -> None:

@@ -216,6 +216,7 @@ MOST_CONNECTIONS = 3
 """Of the planner, of the reports, and one that the last task has left for the next one."""
 
 
+@pytest.mark.nightly
 def test_a_hundred_idle_queues_cost_three_statements_per_poll(tmp_path: Path) -> None:
     text = f"""
 poll_seconds: 0.2

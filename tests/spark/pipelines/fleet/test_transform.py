@@ -43,6 +43,7 @@ def queues(dsn: str) -> None:
         log.push("any", ORDERS[4:])
 
 
+@pytest.mark.nightly
 def test_rows_are_published_once_also_without_the_checkpoint(
     spark: SparkSession, dsn: str, queues: None, tmp_path: Path
 ) -> None:
