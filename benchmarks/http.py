@@ -34,7 +34,7 @@ from tests.support.server import Server
 CONNECTIONS = {1: 256, 100: 32, 1000: 8}
 MIXED = 100
 SAFE_P99_MS = 100.0
-GENERATORS = {"http": "benchmarks.http_load"}
+GENERATORS = {"http": "benchmarks.http_load", "stream": "benchmarks.stream_load"}
 """The program that creates the load of a transport: takes a task, prints one JSON object."""
 RATIOS = {
     "push_1": "engine_1",

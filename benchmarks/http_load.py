@@ -278,16 +278,22 @@ async def open_loop(task: Open) -> dict[str, object]:
     is_over = True
     end = time.perf_counter()
     await asyncio.wait(consuming, timeout=3)
-    # Messages that have not arrived count with their age.
+    return latencies(arrived, started, end, task.rate, sum(each.failed for each in everybody))
+
+
+def latencies(
+    arrived: list[float | None], started: float, end: float, rate: float, failed: int
+) -> dict[str, object]:
+    """Return the latencies of an open loop. Messages that have not arrived count with their age."""
     late = sorted(
-        ((at or end) - started - number / task.rate) * 1e3 for number, at in enumerate(arrived)
+        ((at or end) - started - number / rate) * 1e3 for number, at in enumerate(arrived)
     )
     return {
         "p50_ms": round(late[len(late) // 2], 2),
         "p99_ms": round(late[len(late) * 99 // 100], 2),
         "max_ms": round(late[-1], 2),
         "not_arrived": arrived.count(None),
-        "failed": sum(each.failed for each in everybody),
+        "failed": failed,
     }
 
 

@@ -19,7 +19,7 @@ COSTS = (
 )
 LATENCIES = ("p50_ms", "p99_ms", "cpu_vs_floor")
 FLOORS = ("raw_us", "uvicorn_us", "select_us", "insert_us")
-SHORT = ("open_1000", "push_1", "mixed_100")
+SHORT = ("open_1000", "open_1000_stream", "push_1", "mixed_100")
 PARTS = ("open_300", "open_1000", "open_3000", "push_1", "push_100", "push_1000", "mixed_100")
 
 
@@ -39,14 +39,13 @@ async def measured(*arguments: str) -> dict[str, Any]:
 
 def unmeasured(found: dict[str, Any], parts: tuple[str, ...]) -> set[str]:
     """Return the keys of these parts that are missing or not positive."""
-    expected = {f"{part}_{cost}" for part in parts for cost in COSTS}
+    expected: set[str] = set()
     for part in parts:
-        kind, _, size = part.partition("_")
+        kind, size, *transport = part.split("_")
+        names = (*COSTS, *(LATENCIES if kind == "open" else ("rate", "vs_engine")))
+        expected |= {"_".join((kind, size, name, *transport)) for name in names}
         if kind == "open":
-            expected |= {f"{part}_{name}" for name in LATENCIES}
             expected |= {f"floor_{size}_{name}" for name in FLOORS}
-        else:
-            expected |= {f"{part}_rate", f"{part}_vs_engine"}
     return {name for name in expected if not found.get(name, 0) > 0}
 
 
