@@ -131,7 +131,7 @@ async def take(
 
 
 def leases_of(rows: Sequence[Record]) -> list[Lease]:
-    """Join the runs of each delivery of a pop."""
+    """Join the runs of each delivery that a pop returned."""
     leases: list[Lease] = []
     for row in rows:
         if row["request"] is None:
