@@ -3,7 +3,9 @@ Measure the throughput of pipelines, compared with `psql` copying the same messa
 
 Messages are pushed to a queue in segments of 500, and also stored as one row each. Every result is
 a ratio to `psql COPY (…) TO STDOUT (FORMAT binary)` of those rows, measured immediately before it,
-as the median of the rounds. The last line is one JSON object.
+as the median of the rounds. The archive of the local engine is compared with one executor that
+only reads and writes the files. The latency of streams is measured at a steady rate. The last line
+is one JSON object.
 """
 
 # pyright: basic
@@ -27,6 +29,7 @@ import pyspark
 from adbc_driver_postgresql import dbapi
 from pyspark.sql import SparkSession
 
+from benchmarks import spark_latency
 from benchmarks.load import SETTINGS, machine
 from queen.arrow.columns import COLUMNS
 from queen.arrow.database import call, connect
@@ -36,17 +39,19 @@ from queen.arrow.reading import read_range
 from queen.codec.segment import encode
 from queen.lake.day_files import DayFiles
 from queen.pipelines import archive
+from queen.pipelines.tasks import LOCAL
 from queen.spark import register
 from queen.store.migrations import migrate
 from tests.spark.cluster import Cluster, confs, environment
 from tests.support.postgres import Postgres, bindir
 
 TARGETS: Final = {
-    "read_vs_copy": 2.0,
-    "archive_one_vs_copy": 0.8,
-    "archive_two_vs_copy": 0.6,
-    "noop_vs_copy": 0.8,
-    "queue_to_queue_rate": 60_000,
+    "read_vs_copy": 2.5,
+    "archive_one_vs_copy": 0.9,
+    "archive_two_vs_copy": 0.9,
+    "noop_vs_copy": 0.9,
+    "queue_to_queue_rate": 150_000,
+    "archive_local_vs_archive_one": 0.8,
 }
 PARTITIONS: Final = 100
 SEGMENT: Final = 500
@@ -133,6 +138,13 @@ class Bench:
         )
         assert archive.run(spark, config).rows == self.messages
 
+    def archive_local(self) -> None:
+        name = uuid4().hex
+        config = archive.Config(
+            dsn=self.dsn, queue="orders", name=name, location=str(self.folder / name)
+        )
+        assert archive.run(LOCAL, config).rows == self.messages
+
     def noop(self, spark: SparkSession) -> None:
         frame = spark.read.format("queen").options(dsn=self.dsn, queue="orders").load()
         frame.write.format("noop").mode("overwrite").save()
@@ -201,9 +213,16 @@ def session(master: str, settings: dict[str, str]) -> SparkSession:
     return spark
 
 
-def run(bench: Bench, rounds: int) -> dict[str, Any]:
+def run(bench: Bench, rounds: int, latency_seconds: float) -> dict[str, Any]:
+    """Return the rates and ratios of all pipelines, and the latency of streams."""
     bench.fill()
-    found = measure(bench, rounds, read=bench.read, archive_one=bench.archive_one)
+    found = measure(
+        bench,
+        rounds,
+        read=bench.read,
+        archive_one=bench.archive_one,
+        archive_local=bench.archive_local,
+    )
     spark = session("local[2]", confs())
     found |= measure(
         bench,
@@ -211,18 +230,20 @@ def run(bench: Bench, rounds: int) -> dict[str, Any]:
         noop=lambda: bench.noop(spark),
         queue_to_queue=lambda: bench.queue_to_queue(spark),
     )
+    latency = spark_latency.measure(bench.dsn, bench.folder, spark, latency_seconds)
     spark.stop()
     with Cluster() as cluster:
         spark = session(cluster.url, cluster.confs)
         found |= measure(bench, rounds, archive_two=lambda: bench.archive_two(spark))
         spark.stop()
-    return found
+    return {"rates": found, "latency_ms": latency}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--latency-seconds", type=float, default=60)
     flags = parser.parse_args()
     os.environ.update(environment())
     with Postgres(SETTINGS) as server, tempfile.TemporaryDirectory() as folder:
@@ -230,10 +251,16 @@ def main() -> int:
         asyncio.run(migrate(dsn))
         with psycopg.connect(dsn) as connection:
             version = connection.info.parameter_status("server_version")
-        found = run(Bench(dsn, flags.messages, Path(folder)), flags.rounds)
+        measured = run(
+            Bench(dsn, flags.messages, Path(folder)), flags.rounds, flags.latency_seconds
+        )
+    found, latency = measured["rates"], measured["latency_ms"]
     figures = {
         **{f"{name}_vs_copy": found[name]["ratio"] for name in found if name != "queue_to_queue"},
         "queue_to_queue_rate": found["queue_to_queue"]["rate"],
+        "archive_local_vs_archive_one": round(
+            found["archive_local"]["ratio"] / found["archive_one"]["ratio"], 2
+        ),
     }
     settings = {"postgres": version, "pyspark": pyspark.__version__, **SETTINGS}
     print(
@@ -246,6 +273,8 @@ def main() -> int:
                 "rounds": flags.rounds,
                 "rates": {name: each["rate"] for name, each in found.items()},
                 **figures,
+                "latency_ms": latency,
+                "latency_rate": spark_latency.RATE,
                 "targets": TARGETS,
             }
         )
