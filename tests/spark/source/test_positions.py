@@ -203,24 +203,34 @@ def test_a_stream_of_one_partition_misses_nothing_of_another(dsn: str) -> None:
         stream.read()
 
 
-def test_a_large_transaction_is_read_in_batches_and_tasks(dsn: str) -> None:
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        ids = partition_ids(connection, "orders", [f"p{number}" for number in range(40)])
-        push(connection, [*ids.values()] * 5, [[b"{}"] * 10] * 200)
-    reader = Stream(dsn, maxMessagesPerTrigger="500", tasks="8").reader()
-    start, found, sizes = reader.initialOffset(), Messages(), []
+@pytest.mark.parametrize(
+    ("messages", "most"),
+    [(2_000, 500), pytest.param(2_000_000, 100_000, marks=pytest.mark.nightly)],
+)
+def test_a_large_transaction_is_read_in_batches_and_tasks(
+    dsn: str, messages: int, most: int
+) -> None:
+    partitions, pushes = 40, 5
+    at_once = messages // partitions // pushes // 10
+    with psycopg.connect(dsn) as connection:  # One transaction.
+        ids = partition_ids(connection, "orders", [f"p{number}" for number in range(partitions)])
+        for _ in range(pushes):
+            push(connection, [*ids.values()] * 10, [[b"{}"] * at_once] * partitions * 10)
+    reader = Stream(dsn, maxMessagesPerTrigger=str(most), tasks="8").reader()
+    start, found, sizes, tasks = reader.initialOffset(), Messages(), [], []
 
-    while (end := reader.latestOffset(start, ReadMaxRows(500))) != start:
-        parts = reader.partitions(start, end)
-        assert len(parts) == 8
+    while (end := reader.latestOffset(start, ReadMaxRows(most))) != start:
+        tasks.append(len(reader.partitions(start, end)))
         batch = read(reader, start, end)
         sizes.append(batch.total())
         found += batch
         start = end
     reader.stop()
 
-    assert sizes == [500] * 4
-    assert found == sum((numbers(name, 50) for name in ids), Messages())
+    print(f"{messages} messages: {len(sizes)} batches of {min(sizes)} to {max(sizes)}, {tasks=}")
+    assert sizes == [most] * (messages // most)
+    assert min(tasks) >= 8
+    assert found == sum((numbers(name, messages // partitions) for name in ids), Messages())
 
 
 @pytest.mark.parametrize("is_promoted", [True, False], ids=["failover", "restore"])
