@@ -91,5 +91,11 @@ def test_no_payload_that_arrow_reads_is_left_out(type_: pa.DataType) -> None:
     assert list(map(repr, found)) == [repr(alone(text)) for text in texts]
 
 
+@pytest.mark.parametrize("count", [1, 100])
+def test_all_payloads_can_have_another_type(parsed: list[int], count: int) -> None:
+    assert parse(["[1]"] * count, NUMBERS) == [None] * count
+    assert parsed == [count]
+
+
 def test_a_batch_without_payloads_has_the_schema() -> None:
     assert parse([], NUMBERS) == []

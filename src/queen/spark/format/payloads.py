@@ -75,6 +75,8 @@ def _parse(payloads: pa.Array, wanted: pa.StructType) -> pa.Array:
 
 def _search(payloads: pa.Array, wanted: pa.StructType) -> pa.Array:
     """Split payloads until those that don't fit are found."""
+    if not len(payloads):
+        return pa.nulls(0, wanted)
     try:
         return _parse_lines(payloads, wanted)
     except pa.ArrowInvalid:
