@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
@@ -209,6 +209,18 @@ def _time_column(schema: pa.Schema) -> str:
         if (field.metadata or {}).get(b"PARQUET:field_id") == _TIME_ID:
             return field.name
     return _TIME
+
+
+def time_bounds(footer: pq.FileMetaData) -> tuple[datetime | None, datetime | None]:
+    """Return the times of the first and the last message of a file, if its footer has them."""
+    place = footer.schema.names.index(_TIME) if _TIME in footer.schema.names else None
+    if place is None or not footer.num_row_groups:
+        return None, None
+    groups = [footer.row_group(each).column(place) for each in range(footer.num_row_groups)]
+    found = [each.statistics for each in groups]
+    if any(each is None or not each.has_min_max for each in found):
+        return None, None
+    return min(each.min for each in found), max(each.max for each in found)
 
 
 def _by_day(batch: pa.RecordBatch, time: str) -> Iterator[tuple[int, pa.RecordBatch]]:

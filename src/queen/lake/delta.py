@@ -36,6 +36,7 @@ _SCHEMA: Final = pa.schema(
 _FIELDS: Final = Batch.__struct_fields__
 _BOUNDED: Final = ("queue", "partition", "offset", "createdAt")
 _LONGEST: Final = 32
+_CUT: Final = timedelta(milliseconds=1)
 _READERS: Final = 16
 
 
@@ -87,6 +88,8 @@ class DeltaLake(Lake):
                 action["partition.day"],
                 action["num_records"],
                 action["size_bytes"],
+                first_at=action.get("min.createdAt"),
+                last_at=_rounded_up(action.get("max.createdAt")),
             )
             for action in actions
         ]
@@ -215,6 +218,11 @@ def statistics(footer: pq.FileMetaData) -> dict[str, Any]:
         "minValues": {name: _bound(least[name]) for name in names},
         "maxValues": {name: _bound(most[name], is_upper=True) for name in names},
     }
+
+
+def _rounded_up(bound: datetime | None) -> datetime | None:
+    """Return an upper bound that is safe if a writer cut it to milliseconds, as Spark does."""
+    return None if bound is None else bound + _CUT
 
 
 def _bound(value: Any, *, is_upper: bool = False) -> Any:  # noqa: ANN401 - of a column

@@ -8,10 +8,11 @@ all files, because it returns an empty list of structs instead of null.
 
 # pyright: basic, reportAttributeAccessIssue=false
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 import pyarrow as pa
+from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io import load_file_io
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
@@ -32,6 +33,7 @@ from queen.lake.storage import StorageOptions, is_below, local
 from queen.lake.typed_columns import DATA, MISFIT, align, small_type
 
 _EPOCH: Final = date(1970, 1, 1)
+_EPOCH_AT: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TYPES: Final = {"offset": LongType(), "createdAt": TimestamptzType()}
 _TIME_ID: Final = COLUMNS.index("createdAt") + 1
 TABLE_SCHEMA: Final = Schema(
@@ -71,7 +73,13 @@ def data_file(table: Table, task: FileScanTask) -> DataFile:
     deletes = tuple(sorted(local(each.file_path) for each in task.delete_files))
     file = task.file
     return DataFile(
-        file.file_path, _day(table, file), file.record_count, file.file_size_in_bytes, deletes
+        file.file_path,
+        _day(table, file),
+        file.record_count,
+        file.file_size_in_bytes,
+        deletes,
+        first_at=_time(file.lower_bounds),
+        last_at=_time(file.upper_bounds),
     )
 
 
@@ -167,6 +175,14 @@ def _renamed(
 
 def _shape(field: NestedField) -> tuple[int, str, str]:
     return field.field_id, field.name, str(field.field_type)
+
+
+def _time(bounds: Mapping[int, bytes] | None) -> datetime | None:
+    """Return a bound of the time of messages, if the table has it."""
+    bound = (bounds or {}).get(_TIME_ID)
+    if bound is None:
+        return None
+    return _EPOCH_AT + timedelta(microseconds=from_bytes(TimestamptzType(), bound))
 
 
 def _day(table: Table, file: IcebergFile) -> date | None:

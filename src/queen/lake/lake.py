@@ -18,7 +18,7 @@ import pyarrow as pa
 from queen import errors
 from queen.arrow.json_schema import Type
 from queen.lake.day_files import SCHEMA
-from queen.lake.reading import Reader
+from queen.lake.reading import Reader, TimeRange
 from queen.lake.records import Batch, DataFile
 from queen.lake.storage import Storage
 from queen.lake.typed_columns import TypedColumns, fit, has_columns, wanted_columns
@@ -45,6 +45,10 @@ class Snapshot(msgspec.Struct, frozen=True):
     reader: Reader
     schema: pa.Schema
     """The columns of the table, for files that replace others."""
+
+    def files_in(self, during: TimeRange) -> list[DataFile]:
+        """Return the files that can have messages of a time range, in order."""
+        return [file for file in self.files if during.overlaps(file)]
 
 
 class Lake(ABC):

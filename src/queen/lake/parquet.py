@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from queen import errors
-from queen.lake.day_files import SCHEMA
+from queen.lake.day_files import SCHEMA, time_bounds
 from queen.lake.lake import Batch, CommitConflict, DataFile, Lake
 from queen.lake.storage import Storage
 
@@ -64,7 +64,7 @@ class ParquetLake(Lake):
 
     def files_in(self, table: tuple[int, ...]) -> list[DataFile]:
         return [
-            DataFile(str(path), _day(path), pq.read_metadata(path).num_rows, path.stat().st_size)
+            _data_file(path)
             for number in table
             for path in sorted(self._batch(number).glob("day=*/*.parquet"))
         ]
@@ -124,6 +124,15 @@ def _link(path: Path, folder: Path) -> Path:
     target.parent.mkdir(exist_ok=True)
     os.link(path, target)
     return target
+
+
+def _data_file(path: Path) -> DataFile:
+    footer = pq.read_metadata(path)
+    first_at, last_at = time_bounds(footer)
+    size_bytes = path.stat().st_size
+    return DataFile(
+        str(path), _day(path), footer.num_rows, size_bytes, first_at=first_at, last_at=last_at
+    )
 
 
 def _day(path: Path) -> date:

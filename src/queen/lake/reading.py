@@ -27,6 +27,14 @@ class TimeRange(NamedTuple):
             self.end is None or day <= self.end.astimezone(UTC).date()
         )
 
+    def overlaps(self, file: DataFile) -> bool:
+        """Whether a file can have such messages."""
+        if file.first_at is None or file.last_at is None:
+            return self.has_day(file.day)
+        return (self.start is None or file.last_at >= self.start) and (
+            self.end is None or file.first_at < self.end
+        )
+
     def filter(self, column: str = "createdAt") -> ds.Expression | None:
         """Return the range as a condition on a column."""
         instant = pa.timestamp("us", "UTC")

@@ -1,7 +1,7 @@
 """Records of a lake: its files and its batches."""
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Self
 
 import msgspec
@@ -19,6 +19,10 @@ class DataFile(msgspec.Struct, frozen=True):
     """Files of deleted rows. They count in ``messages``."""
     misfits: int = 0
     """Messages of a typed table that don't fit. They count in ``messages``."""
+    first_at: datetime | None = None
+    """No message is earlier. None if the table doesn't have the bounds of the file."""
+    last_at: datetime | None = None
+    """No message is later."""
 
 
 class Batch(msgspec.Struct, frozen=True):

@@ -178,7 +178,7 @@ class _Recall:
         names = list(self._config.partitions) or None
         rows = self._ledger.call("recall_starts", self._queue["id"], names)
         starts = {row["id"]: row["start_offset"] or 0 for row in rows}
-        files = [file for file in table.files if self._during.has_day(file.day)]
+        files = table.files_in(self._during)
         try:
             self._read(table, files, starts)
             if self._progress.read:

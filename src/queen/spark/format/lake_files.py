@@ -33,7 +33,7 @@ def frame(
     message: Any = StructType.fromDDL(spark_schema(known))
     schema = StructType([*message, *from_arrow_schema(others, prefer_timestamp_ntz=False)])
     columns = schema.names
-    files = [file for file in table.files if during.has_day(file.day)]
+    files = table.files_in(during)
     if not files:
         return spark.createDataFrame([], schema)
     reader = table.reader

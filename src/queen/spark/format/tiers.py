@@ -59,7 +59,7 @@ def archived(
         last = lake.last_in(table)
         if last is None:
             return None
-        files, reader, _ = msgspec.structs.astuple(lake.snapshot(table))
+        snapshot = lake.snapshot(table)
     rows = call(connection, "archive_batch_end", archive["name"], last.batch, last.token)
     if not rows:
         raise errors.LakeDiverged(
@@ -67,7 +67,7 @@ def archived(
             f" {archive['name']} does not have: one was restored without the other"
         )
     during = TimeRange(options.starting_at, options.ending_at)
-    parts = [LakePart(reader, file) for file in files if during.has_day(file.day)]
+    parts = [LakePart(snapshot.reader, file) for file in snapshot.files_in(during)]
     return Archived(parts, Position(rows[0]["xid"]))
 
 
