@@ -2,7 +2,7 @@
 Measure the time from a push until a message is in the lake, or in the queue of a stream.
 
 A producer pushes at fixed times, whether or not earlier messages have arrived. Batches contain all
-messages up to a transaction, so a number of arrived messages tells which ones have arrived.
+messages up to a transaction, so the number of arrived messages identifies them.
 """
 
 # pyright: basic

@@ -65,8 +65,8 @@ def _parse(payloads: pa.Array, wanted: pa.StructType) -> pa.Array:
     try:
         return _parse_lines(payloads, wanted)
     except pa.ArrowInvalid:
-        # Arrow doesn't tell which payloads don't fit. Searching for each one would parse others
-        # many times, so those of which it is certain are left out first.
+        # Arrow doesn't return the payloads that don't fit. A search for each parses others many
+        # times, so the payloads that certainly don't fit are left out first.
         may_fit = pa.array(_may_fit(payloads, wanted), pa.bool_())
     parsed = _search(payloads.filter(may_fit), wanted)
     place = pc.if_else(may_fit, pc.subtract(pc.cumulative_sum(may_fit.cast(pa.int64())), 1), None)
