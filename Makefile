@@ -157,7 +157,7 @@ test-faults:
 	$(PYTEST) -m slow --timeout=1800 tests/system tests/sql tests/attacks
 
 # The tests that are too long for every commit: rare faults, and every page in every form.
-test-nightly: dashboard docs $(SPARK_CLASSES) $(BIN)/helm $(BIN)/versitygw iceberg-runtime
+test-nightly: dashboard docs docs-properdocs $(SPARK_CLASSES) $(BIN)/helm $(BIN)/versitygw iceberg-runtime
 	$(PYTEST) $(BOUNDED) -n $(SPARK_WORKERS) --dist loadfile -m nightly tests
 
 # Build the image and run it. Needs buildah, podman, runc and mmdebstrap.

@@ -32,9 +32,11 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 def postgres() -> Iterator[Server]:
     """A server per worker. Set `TEST_QUEEN_DSN` to use an existing one."""
     if dsn := os.environ.get("TEST_QUEEN_DSN"):
-        yield Server(dsn)
+        server = Server(dsn)
+        yield server
+        server.disconnect()
         return
-    with Postgres(in_memory=True) as server:
+    with Postgres(in_memory=True, is_first=True) as server:
         yield server
 
 

@@ -163,6 +163,7 @@ async def test_the_menu_of_a_phone_opens_and_leads_to_a_page(phone: Page, site: 
     assert await overflow(phone) <= 0
 
 
+@pytest.mark.nightly
 async def test_a_search_works_on_a_phone(phone: Page, site: str) -> None:
     await phone.goto(site)
     await phone.locator("header label", has_text="Search").click()

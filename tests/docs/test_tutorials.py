@@ -101,6 +101,7 @@ def test_every_spark_page_is_followed() -> None:
     assert pages - others == set(SPARK_SKIPPED)
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(120)  # It starts a dozen commands, but no Spark.
 def test_the_page_about_fleets_works(own_process: Server, tmp_path: Path) -> None:
     tutorial = Tutorial(DOCS / "spark" / "fleet.md", tmp_path, {})

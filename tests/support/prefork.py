@@ -67,13 +67,14 @@ class Forked:
 class Forks:
     """The process that has imported Queen, as seen by the process that asks it for forks."""
 
-    def __init__(self) -> None:
+    def __init__(self, imports: Sequence[str]) -> None:
+        """``imports``: modules in addition to those that most commands import."""
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for each in (self._socket, other):
             each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, REQUEST_BYTES)
         # It ends when this socket closes, that is, with this process.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.prefork", str(other.fileno())],
+            [sys.executable, "-m", "tests.support.prefork", str(other.fileno()), *imports],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             pass_fds=[other.fileno()],
             stdin=subprocess.DEVNULL,
@@ -107,9 +108,9 @@ class Forks:
 
 
 @cache
-def _forks() -> Forks:
-    """The one of this process."""
-    return Forks()
+def _forks(imports: Sequence[str]) -> Forks:
+    """The one of this process with these imports."""
+    return Forks(imports)
 
 
 def start_queen(
@@ -119,9 +120,12 @@ def start_queen(
     stdin: IO[Any],
     stdout: IO[Any],
     stderr: IO[Any],
+    imports: Sequence[str] = (),
 ) -> "Forked | subprocess.Popen[bytes]":
     """
     Start `queen …`: as a fork, unless the environment concerns the interpreter itself.
+
+    ``imports``: modules that this command imports and most others don't.
 
     Benchmarks get a new process, as users do: a fork pays for each page that it writes first.
     """
@@ -129,7 +133,8 @@ def start_queen(
         environment.get("PYTHONPATH") == str(SOURCE) and environment.get("NUM_WORKERS", "1") == "1"
     )
     if usual and "pytest" in sys.modules:
-        return _forks().start(arguments, environment, stdin=stdin, stdout=stdout, stderr=stderr)
+        forks = _forks(tuple(imports))
+        return forks.start(arguments, environment, stdin=stdin, stdout=stdout, stderr=stderr)
     command = [sys.executable, "-m", "queen", *arguments]
     return subprocess.Popen(command, env=environment, stdin=stdin, stdout=stdout, stderr=stderr)
 
@@ -236,7 +241,7 @@ _exit_code = 0
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # It is for the process that asks.
     atexit.register(_leave)  # The first to be registered is the last to run.
-    for module in MODULES:
+    for module in (*MODULES, *sys.argv[2:]):
         importlib.import_module(module)
     with contextlib.redirect_stdout(io.StringIO()):
         # Typer imports more when a command runs for the first time.

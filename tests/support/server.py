@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, cast
@@ -50,7 +50,15 @@ class Server:
             await server.start()
     """
 
-    def __init__(self, dsn: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        environment: Mapping[str, str] | None = None,
+        *,
+        imports: Sequence[str] = (),
+    ) -> None:
+        """``imports``: modules that this server will import, which takes seconds in each."""
+        self._imports = imports
         self.port = free_port()
         self.base_url = f"http://127.0.0.1:{self.port}"
         self.environment = {
@@ -118,6 +126,7 @@ class Server:
                 stdin=nothing,
                 stdout=self._log,
                 stderr=self._log,
+                imports=self._imports,
             )
 
     async def stop(self) -> int:

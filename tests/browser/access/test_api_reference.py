@@ -148,6 +148,7 @@ async def test_a_tab_that_is_signed_in_to_the_dashboard_is_authorized(
     await expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
 
 
+@pytest.mark.nightly
 async def test_the_reference_follows_the_theme_and_fits_a_phone(
     page: Page, guarded: Server
 ) -> None:
@@ -163,6 +164,7 @@ async def test_the_reference_follows_the_theme_and_fits_a_phone(
     assert await page.evaluate("globalThis.policyViolations") == []
 
 
+@pytest.mark.nightly
 async def test_signing_out_in_another_tab_applies_to_the_reference(
     page: Page, guarded: Server, own_dsn: str
 ) -> None:

@@ -16,6 +16,7 @@ async def fill(server: Server, queue: str, count: int = 3, *, partition: str = "
     assert (await server.post("/push", {"items": items})).status == 201
 
 
+@pytest.mark.nightly
 async def test_dragging_over_a_chart_zooms_and_back_zooms_out(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/queues/demo.orders?range=6h")
     plot = page.locator("[data-chart=Pending] .u-over")

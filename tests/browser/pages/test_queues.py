@@ -128,6 +128,7 @@ async def test_a_change_of_the_url_does_not_scroll_the_page(page: Page, many: Se
     assert await scrolled(page) == 0
 
 
+@pytest.mark.nightly
 async def test_back_restores_the_scroll_position(page: Page, many: Server) -> None:
     await page.goto(f"{many.base_url}/queues")
     await page.get_by_role("link", name="queue-0000").wait_for()

@@ -18,6 +18,7 @@ LONG = 205
 """Events of a trace. A page has 200."""
 
 
+@pytest.mark.nightly
 async def test_a_trace_links_to_its_messages(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/traces")
     await page.get_by_placeholder("Name starts with").fill("checkout")
@@ -53,6 +54,7 @@ async def test_a_pending_filter_does_not_interrupt_navigation(page: Page, demo: 
     await expect(page.get_by_role("heading", name="checkout/7")).to_be_visible()
 
 
+@pytest.mark.nightly
 async def test_metrics_are_compared_with_the_previous_period(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/analytics?range=6h")
     tile = page.locator("[data-tile=In]")
@@ -253,6 +255,7 @@ async def test_an_unconfirmed_maintenance_does_not_start(page: Page, demo: Serve
     assert (await demo.get("/system/maintenance/pop")).body["enabled"] is False
 
 
+@pytest.mark.nightly
 async def test_a_comparison_can_be_shared_by_its_url(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/analytics")
     await page.get_by_role("button", name="Custom range").click()

@@ -44,6 +44,7 @@ def node(page: Page, name: str) -> Locator:
     return page.locator(f'[data-graph] [data-step="{name}"]')
 
 
+@pytest.mark.nightly
 async def test_runs_are_found_by_state_name_and_tag(page: Page, demo: Server) -> None:
     await page.goto(demo.base_url)
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
@@ -326,6 +327,7 @@ async def test_parts_beyond_the_first_page_are_loaded_too(page: Page, demo: Serv
     await expect(further).to_have_count(0)
 
 
+@pytest.mark.nightly
 async def test_the_filter_of_parts_is_in_the_url_and_belongs_to_one_step(
     page: Page, demo: Server
 ) -> None:

@@ -38,7 +38,7 @@ IDENTIFIER = ("queen", "shop.orders")
 
 @pytest.fixture
 async def server(dsn: str) -> AsyncIterator[Server]:
-    async with Server(dsn, KEYS) as server:
+    async with Server(dsn, KEYS, imports=["queen.lake.table_service"]) as server:
         yield server
 
 

@@ -176,7 +176,7 @@ def _p99(delays: list[float]) -> float:
 
 async def test_a_rejected_body_is_not_kept(dsn: str) -> None:
     seen: Counter[str] = Counter()
-    async with Server(dsn, ENVIRONMENT) as server:
+    async with Server(dsn) as server:
         resident = resident_bytes(server.pid)
         for _ in range(6):
             await send(server, "gzip bomb", BOMB, seen)

@@ -161,8 +161,16 @@ async def test_a_wait_ends_with_an_empty_result(patient: Engine) -> None:
 async def test_a_wait_for_a_queue_that_is_never_created_ends_with_not_found(
     patient: Engine,
 ) -> None:
+    earlier = asyncio.create_task(pop_later(patient, "orders", seconds=60))
+    await asleep(patient, 1)
+    # All three share their searches, and one has ended when the short wait begins.
+    with pytest.raises(QueueNotFound):
+        await pop(patient, "orders")
+
     with pytest.raises(QueueNotFound):
         await pop(patient, "orders", wait=True, timeout_seconds=0.05)
+
+    earlier.cancel()
 
 
 @pytest.mark.parametrize("is_other", [False, True])
