@@ -173,8 +173,8 @@ class StreamConnection(FrameSocket):
             result = await self._result(id_, verb, body, share, traceparent)
             if result is not None:
                 self._put(b'{"id":%d,"result":%b}' % (id_, result))
-        except ClientGone:
-            self._put(b'{"id":%d,"result":%b}' % (id_, _CANCELLED))
+        except ClientGone as gone:
+            self._put(b'{"id":%d,"result":%b}' % (id_, gone.response or _CANCELLED))
         except Exception as error:
             self._subscriptions.pop(id_, None)
             status = self._fail(id_, error)
