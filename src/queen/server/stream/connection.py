@@ -219,11 +219,12 @@ class StreamConnection(FrameSocket):
         authenticator, caller = self._state.authenticator, self._call.caller
         if authenticator.is_open:
             return
-        if not await authenticator.is_valid(caller):
+        current = await authenticator.current(caller)
+        if current is None:
             self._revoke()
             raise errors.Unauthorized(REASON)
-        if caller.requests_per_second is not None:
-            await authenticator.spend(caller)
+        if current.requests_per_second is not None:
+            await authenticator.spend(current)
 
     async def _pop(self, id_: int, request: AnyPopQuery, traceparent: str | None) -> bytes | None:
         wait = self._waits.get(id_)
