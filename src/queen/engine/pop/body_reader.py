@@ -101,7 +101,7 @@ class BodyReader:
         Add the claimed messages of a segment that a redaction has split since the claim.
 
         If the response lacked some of them, an ack of its lease would settle them unseen. Returns
-        None if none are left, or the problem if a part cannot be read.
+        None without such messages, or the problem if a part cannot be read.
         """
         base = row["base_offset"]
         source: Segment | _Problem | None = part
