@@ -79,6 +79,11 @@ class Segment:
             _check_ends(self._extras[:head], self.count, len(self._extras) - head)
 
     @property
+    def is_redacted(self) -> bool:
+        """Whether this is a redacted message: a segment of its own, without a payload."""
+        return self.count == 1 and not self.body
+
+    @property
     def ends(self) -> bytes:
         return self._ends
 

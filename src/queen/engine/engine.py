@@ -1,5 +1,6 @@
 """The engine: creates its parts, and has one method per operation."""
 
+import asyncio
 import contextlib
 import re
 from collections.abc import Sequence
@@ -234,9 +235,14 @@ class Engine:
         acknowledgments: Sequence[Acknowledgment],
         *,
         consumer_group: str | None = None,
+        results: "asyncio.Future[list[Acknowledged]] | None" = None,
     ) -> tuple[list[Acknowledged], list[Delivery]]:
-        """Set the outcomes of messages and claim the next ones, in one transaction."""
-        return await self._ack_and_pop.run(request, acknowledgments, consumer_group)
+        """
+        Set the outcomes of messages and claim the next ones, in one transaction.
+
+        ``results`` gets the results of the acknowledgments, also if this call is cancelled.
+        """
+        return await self._ack_and_pop.run(request, acknowledgments, consumer_group, results)
 
     async def give_back(self, deliveries: Sequence[Delivery]) -> None:
         """Return deliveries that were not sent to their consumer, without counting an attempt."""

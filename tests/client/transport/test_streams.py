@@ -12,6 +12,9 @@ import pytest
 from aiohttp import web
 
 from queen import Message, Queen, errors
+from queen.client.consume.pop import pop_runs
+from queen.client.transport.long_poll import LongPoll
+from queen.client.transport.stream import StreamPool
 from tests.support.server import Server, until
 
 Paths = list[str]
@@ -221,6 +224,54 @@ async def test_a_cancelled_pop_gives_its_message_back(streaming: Queen) -> None:
 
     await until(all_were_received)
     assert sorted(received, key=str) == [0, 1, 2, 3, 4]
+
+
+async def test_a_pop_that_continues_over_http_can_be_hung_up(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        relay(server) as (url, cut),
+        Queen(url, retry_delay_millis=10, retry_attempts=5, stream=True) as queen,
+    ):
+        await queen.queue("q").create()
+        poll = LongPoll()
+        task = poll.start(pop_runs(queen, queen.queue("q").wait(True).pop_request))
+
+        async def is_waiting() -> bool:
+            return await count(server, r"queen_waiters\{.*\}") == 1
+
+        async def uses_http() -> bool:
+            return poll.connection is not None
+
+        async def no_stream(*_: object) -> None: ...
+
+        await until(is_waiting)
+        monkeypatch.setattr(StreamPool, "_stream", no_stream)
+        cut()
+        await until(uses_http)
+        assert poll.hang_up()
+        async with asyncio.timeout(3):
+            await asyncio.wait([task])
+
+
+async def test_a_pop_is_not_repeated_after_it_was_hung_up(server: Server) -> None:
+    async with (
+        relay(server) as (url, cut),
+        Queen(url, retry_delay_millis=10, retry_attempts=5, stream=True) as queen,
+    ):
+        await queen.queue("q").create()
+        poll = LongPoll()
+        task = poll.start(pop_runs(queen, queen.queue("q").wait(True).pop_request))
+
+        async def is_waiting() -> bool:
+            return await count(server, r"queen_waiters\{.*\}") == 1
+
+        await until(is_waiting)
+        assert poll.hang_up()
+        cut()
+        async with asyncio.timeout(3):
+            await asyncio.wait([task])
+        assert task.cancelled()
 
 
 async def test_a_rejected_key_is_reported(dsn: str) -> None:

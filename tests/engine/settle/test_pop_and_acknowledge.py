@@ -3,13 +3,14 @@
 import asyncio
 from typing import Any
 
+import asyncpg
 import pytest
 
 from queen import errors
 from queen.engine.engine import Engine
 from queen.engine.pop.delivery import Delivery
 from queen.wire.messages import Acknowledged, Acknowledgment, PopRequest
-from tests.engine.helpers import ack, asleep, lease, pop, pop_one, push, says, values
+from tests.engine.helpers import ack, asleep, lease, pop, pop_one, push, says, until, values
 
 Both = tuple[list[Acknowledged], list[Delivery]]
 
@@ -92,6 +93,30 @@ async def test_a_pop_without_messages_waits_after_the_acks_are_stored(patient: E
     await push(patient, "orders", 2)
     (acknowledged,), (second,) = await waiting
 
+    assert acknowledged.success
+    assert values(second) == [2]
+
+
+async def test_it_waits_for_a_lock_as_a_single_acknowledgment_does(
+    dsn: str, patient: Engine, calls: list[str]
+) -> None:
+    await push(patient, "orders", 1, 2)
+    first = await pop_one(patient, "orders")
+    calls.clear()
+    locking = await asyncpg.connect(dsn)
+    transaction = locking.transaction()
+    await transaction.start()
+    await locking.execute("select from queen.deliveries for update")
+    both = asyncio.create_task(next_one(patient, says(first, 0, "completed")))
+
+    async def has_given_up_the_transaction() -> bool:
+        return "ack" in calls or both.done()
+
+    await until(has_given_up_the_transaction)
+    await transaction.rollback()
+    await locking.close()
+
+    (acknowledged,), (second,) = await both
     assert acknowledged.success
     assert values(second) == [2]
 

@@ -134,6 +134,33 @@ async def test_a_stream_acknowledges_with_its_next_pop(shared: Server) -> None:
     assert frame["result"]["acknowledged"]["success"] is True
 
 
+@pytest.mark.parametrize("is_waiting", [True, False])
+@pytest.mark.parametrize("layout", ["messages", "runs"])
+async def test_a_cancelled_pop_of_a_stream_returns_the_results_of_its_acknowledgments(
+    shared: Server, layout: str, is_waiting: bool
+) -> None:
+    queue = a_queue()
+    await push(shared, queue, 1)
+    first = await pop_one(shared, queue)
+    async with stream(shared) as opened:
+        id_ = await opened.start(
+            pop={"queue": queue, "wait": True, "layout": layout, "acknowledgments": [says(first)]}
+        )
+
+        async def waits() -> bool:
+            metrics = (await shared.get("/metrics")).body.decode()
+            return f'queen_waiters{{queue="{queue}"' in metrics
+
+        if is_waiting:
+            await until(waits)
+        await opened.send({"cancel": id_})
+        result = (await opened.answer(id_))["result"]
+
+    assert (result[layout], result["reason"]) == ([], "cancelled")
+    assert result["acknowledged"]["success"] is True
+    assert (await shared.post("/ack", says(first))).code == "lease_lost"
+
+
 @pytest.mark.parametrize("method", ["GET", "consume"])
 async def test_only_a_single_pop_takes_acknowledgments(shared: Server, method: str) -> None:
     queue = a_queue()

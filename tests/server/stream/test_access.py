@@ -8,7 +8,7 @@ import pytest
 
 from tests.server.stream.streams import items, payloads, stream
 from tests.support.callers import KEYS, Caller, make_key
-from tests.support.server import Server
+from tests.support.server import Server, until
 
 
 @pytest.fixture
@@ -81,6 +81,23 @@ async def test_operations_count_against_the_rate_of_a_key(guarded: Server, dsn: 
     assert limited
     assert {each["problem"]["code"] for each in limited} == {"rate_limited"}
     assert all(each["retryAfter"] >= 1 for each in limited)
+
+
+async def test_a_new_rate_of_a_key_applies_to_its_open_stream(guarded: Server, dsn: str) -> None:
+    admin = Caller(guarded, await make_key(dsn))
+    body = {"name": "busy", "role": "read-write"}
+    made = (await admin.post("/tokens", body)).body
+    async with stream(guarded, bearing(made["token"])) as opened:
+        for number in range(20):
+            assert "result" in await opened.call(push=items("q", number))
+        await admin.post(f"/tokens/{made['id']}", {**body, "requestsPerSecond": 5})
+
+        async def is_limited() -> bool:
+            frames = [await opened.call(push=items("q", n)) for n in range(20)]
+            codes = {each["problem"]["code"] for each in frames if "problem" in each}
+            return codes == {"rate_limited"}
+
+        await until(is_limited)
 
 
 async def test_a_revoked_key_ends_its_stream_within_a_second(guarded: Server, dsn: str) -> None:

@@ -164,3 +164,16 @@ async def test_a_request_without_a_handshake_is_rejected(shared: Server) -> None
     }
     reply = await shared.request("GET", "/stream", headers=headers)
     assert (reply.status, reply.code) == (426, "upgrade_required")
+
+
+async def test_waiting_pops_do_not_block_a_burst_of_other_operations(server: Server) -> None:
+    await server.post("/configure", {"queue": "idle"})
+    async with stream(server) as opened:
+        wait = {"queue": "idle", "wait": True, "timeout": 60_000}
+        await opened.send([{"id": n, "pop": wait} for n in range(600)])
+        for first in (1_000, 2_000):
+            await opened.send(
+                [{"id": n, "push": items("busy", n)} for n in range(first, first + 1_000)]
+            )
+        frames = [await opened.answer(n) for n in range(1_000, 3_000)]
+    assert all("result" in each for each in frames)

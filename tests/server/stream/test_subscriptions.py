@@ -1,5 +1,7 @@
 """Subscriptions: deliveries that the server sends while the client grants credit."""
 
+import asyncio
+import contextlib
 import json
 import re
 from uuid import uuid4
@@ -67,6 +69,64 @@ async def test_a_subscription_reports_that_no_message_arrived(shared: Server, qu
         while not (found := payloads(await opened.answer(id_))):
             pass
         assert found == [1]
+
+
+async def frames_in(opened: Stream, id_: int, seconds: float) -> int:
+    """How many frames with this id arrive in this time."""
+    count = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while True:
+                await opened.answer(id_)
+                count += 1
+    return count
+
+
+async def searches(server: Server) -> int:
+    """How many times the server has searched for messages of pops."""
+    text = (await server.get("/metrics")).body.decode()
+    pattern = r'^queen_flush_seconds_count\{kind="pop"\} (\S+)$'
+    return sum(int(float(each)) for each in re.findall(pattern, text, re.MULTILINE))
+
+
+async def test_a_subscription_without_a_timeout_neither_searches_nor_reports_continuously(
+    server: Server,
+) -> None:
+    await server.post("/configure", {"queue": "q"})
+    async with stream(server) as opened:
+        id_ = await opened.start(consume={"queue": "q", "credit": 1, "timeout": 0})
+        before = await searches(server)
+        assert await frames_in(opened, id_, 2.5) <= 3
+        assert await searches(server) - before < 20
+        # A message that arrives meanwhile does not wait for the next search.
+        await opened.call(push=items("q", 1))
+        while not (found := payloads(await opened.answer(id_))):
+            pass
+        assert found == [1]
+        assert await searches(server) > before
+
+
+async def test_while_pops_are_off_a_subscription_reports_it_once_per_second(
+    server: Server, queue: str
+) -> None:
+    await server.post("/push", items(queue, 1))
+    await server.post("/system/maintenance/pop", {"enabled": True})
+
+    async def is_off() -> bool:
+        reply = await server.post(f"/pop/queue/{queue}", {"consumerGroup": "other"})
+        return reply.headers.get("Queen-Reason") == "maintenance"
+
+    await until(is_off)
+    async with stream(server) as opened:
+        id_ = await opened.start(consume={"queue": queue, "credit": 100})
+        assert (await opened.answer(id_))["reason"] == "maintenance"
+        assert await frames_in(opened, id_, 2.5) <= 3
+        await server.post("/system/maintenance/pop", {"enabled": False})
+        while not (found := payloads(await opened.answer(id_))):
+            pass
+        assert found == [1]
+        await opened.send({"cancel": id_})
+        assert (await opened.answer(id_))["result"] == {}
 
 
 async def test_a_cancelled_subscription_ends_with_an_empty_result(

@@ -54,6 +54,7 @@ class LongPoll:
         Over HTTP this closes the sending half of the connection.
         """
         if self.withdraw is not None:
+            self.is_over = True
             self.withdraw()
             return True
         connection = self.connection
@@ -67,10 +68,12 @@ class LongPoll:
         return True
 
 
-def on_hang_up(withdraw: Callable[[], None]) -> None:
-    """Set how to end the long poll of this task."""
+def on_hang_up(withdraw: Callable[[], None] | None) -> None:
+    """Set how to end the long poll of this task. None: it has no operation on a stream."""
     if (poll := _CURRENT.get()) is not None:
         poll.withdraw = withdraw
+        if poll.is_over and withdraw is not None:
+            withdraw()  # It was hung up, and repeated by another server.
 
 
 def is_over() -> bool:

@@ -164,6 +164,9 @@ class StreamPool:
         except BaseException:
             _leave(stream, pending, is_pop=is_pop)
             raise
+        finally:
+            if is_pop:
+                long_poll.on_hang_up(None)  # The request may be repeated over HTTP.
         return _reply(response, is_pop=is_pop)
 
     async def _stream(self, url: str) -> StreamConnection | None:

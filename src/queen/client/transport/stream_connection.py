@@ -121,8 +121,12 @@ class StreamConnection(asyncio.Protocol):
     def _release(self, late: "asyncio.Future[Response]") -> None:
         if late.cancelled() or late.exception() is not None or not self.is_open:
             return
-        result = late.result().result
-        if result is msgspec.UNSET:
+        self._release_leases(late.result())
+
+    def _release_leases(self, response: Response) -> None:
+        """Release the messages of a pop; other responses have none."""
+        result = response.result
+        if result is msgspec.UNSET or not self.is_open:
             return
         popped = _DECODE_POPPED(result)
         for lease_id in {each.lease_id for each in (*popped.runs, *popped.messages)} - {None}:
@@ -175,7 +179,12 @@ class StreamConnection(asyncio.Protocol):
         self._has_answered = True
         for response in found:
             result = self._pending.pop(response.id, None)
-            if result is not None and not result.done():
+            if result is None:
+                continue
+            if result.done():
+                # Its task was cancelled and has not run since, so it could not abandon the pop.
+                self._release_leases(response)
+            else:
                 result.set_result(response)
 
     def _put(self, text: bytes) -> None:

@@ -51,8 +51,8 @@ class BodyReader:
                     sources[place] = cached
                 else:
                     missing[place] = row["group_id"]
+        queue_ids = dict(zip(target.group_ids, target.queue_ids, strict=True))
         if missing:
-            queue_ids = dict(zip(target.group_ids, target.queue_ids, strict=True))
             sources.update(
                 await self._read({place: queue_ids.get(g) for place, g in missing.items()})
             )
@@ -65,8 +65,14 @@ class BodyReader:
                 continue
             place = (row["partition_id"], row["base_offset"])
             source = await self._copy(row) if row["xid"] is None else sources.get(place)
+            runs: list[Run] = []
+            if isinstance(source, Segment) and _is_split(source, row):
+                source = await self._parts(source, row, runs, queue_ids.get(row["group_id"]))
+            elif isinstance(source, Segment | Copy):
+                first, end, base = row["first_offset"], row["end_offset"], place[1]
+                runs = [Run(first, end, base, row["created_at"], source)]
             if source is None:
-                continue  # Purged since the claim, together with its lease.
+                continue  # Removed since the claim, together with its lease.
             if isinstance(source, errors.EncryptionUnavailable):
                 problems[row["request"] - 1] = source
                 continue
@@ -78,19 +84,37 @@ class BodyReader:
                 # After the damage, deliver only messages that the pop has already acknowledged.
                 broken = row["delivery_id"]
                 continue
-            if isinstance(source, Segment) and source.count < row["end_offset"] - place[1]:
-                continue  # Cut by a redaction since the claim. Redelivered when the lease ends.
             if delivery is None or key != last:
                 last = key
                 delivery = self._delivery(target, row, claimed_ms)
                 request: int = row["request"]
                 served[request - 1].append(delivery)
-            delivery.runs.append(
-                Run(row["first_offset"], row["end_offset"], place[1], row["created_at"], source)
-            )
+            delivery.runs += runs
         for request in problems:
             served[request].clear()
         return Served(served, problems, damaged)
+
+    async def _parts(
+        self, part: Segment, row: rows.Record, runs: list[Run], queue_id: int | None
+    ) -> Segment | _Problem | None:
+        """
+        Add the claimed messages of a segment that a redaction has split since the claim.
+
+        If the response lacked some of them, an ack of its lease would settle them unseen. Returns
+        None without such messages, or the problem if a part cannot be read.
+        """
+        base = row["base_offset"]
+        source: Segment | _Problem | None = part
+        while isinstance(source, Segment):
+            first, end = max(row["first_offset"], base), min(row["end_offset"], base + source.count)
+            if first < end and not source.is_redacted:
+                runs.append(Run(first, end, base, row["created_at"], source))
+            base += source.count
+            if base >= row["end_offset"]:
+                return source if runs else None
+            place = (row["partition_id"], base)
+            source = (await self._read({place: queue_id})).get(place)
+        return source
 
     async def _copy(self, row: rows.Record) -> Copy | errors.EncryptionUnavailable:
         """The message that a redriven delivery carries."""
@@ -170,6 +194,11 @@ class BodyReader:
                 read[places[0]] = _damaged(places[0], error)
                 return []
         return [row for place in places for row in await self._rows([place], read)]
+
+
+def _is_split(segment: Segment, row: rows.Record) -> bool:
+    """Whether a redaction has changed a claimed segment since the claim."""
+    return segment.count < row["end_offset"] - row["base_offset"] or segment.is_redacted
 
 
 def _damaged(place: tuple[int, int], error: Exception) -> errors.MessagesDamaged:

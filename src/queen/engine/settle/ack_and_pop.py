@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from queen import errors
@@ -39,9 +40,12 @@ class AckAndPop:
         request: PopRequest,
         acknowledgments: Sequence[Acknowledgment],
         group: str | None,
+        results: "asyncio.Future[list[Acknowledged]] | None" = None,
     ) -> tuple[list[Acknowledged], list[Delivery]]:
         """
         One result per acknowledgment, and the deliveries.
+
+        ``results`` gets the results of the acknowledgments, also if this call is cancelled.
 
         Rejected acknowledgments don't prevent the pop. If the transaction claims nothing, the pop
         waits as usual. Without anything to settle, it is an ordinary pop. A pop that raises after
@@ -51,6 +55,8 @@ class AckAndPop:
         """
         # A task of its own: its deliveries are returned even if this call is cancelled.
         task = self._popper.spawn(self._transact(request, acknowledgments, group))
+        if results is not None:
+            task.add_done_callback(partial(_report, results))
         try:
             acknowledged, popped, was_searched = await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -82,8 +88,12 @@ class AckAndPop:
                 settled, found = await self._send(deliveries, pop)
                 return found
 
-            popped.extend(await self._popper.claim_with(request, send))
-            if settled is None:  # Without a queue there was no search.
+            try:
+                popped.extend(await self._popper.claim_with(request, send))
+            except errors.Overloaded:
+                if settled is not None:
+                    raise
+            if settled is None:  # There is no queue, or a lock that only a single call waits for.
                 return await self._settler.settle(deliveries)
             was_searched = True
             return settled
@@ -105,3 +115,17 @@ class AckAndPop:
             except errors.Overloaded:
                 continue
         return await self._settler.settle_and_pop(deliveries, pop)
+
+
+def _report(
+    results: "asyncio.Future[list[Acknowledged]]", task: asyncio.Task[_Transaction]
+) -> None:
+    if results.done():
+        return
+    if task.cancelled():
+        results.cancel()
+    elif (error := task.exception()) is not None:
+        results.set_exception(error)
+        results.exception()  # Usually the call itself raises it.
+    else:
+        results.set_result(task.result().acknowledged)

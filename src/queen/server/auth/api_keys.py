@@ -85,10 +85,14 @@ class _Entry(NamedTuple):
                 found = secret.caller
         return found
 
-    def admits(self, caller: Caller) -> bool:
-        """Whether the caller's secret is still accepted, with at least its permissions."""
+    def current(self, caller: Caller) -> Caller | None:
+        """
+        Return the caller as its key is now.
+
+        None if its secret is not accepted any more, or has fewer permissions.
+        """
         current = None if caller.digest is None else self.caller(caller.digest)
-        return current is not None and current.includes(caller)
+        return current if current is not None and current.includes(caller) else None
 
 
 class _Secret(NamedTuple):
@@ -133,11 +137,11 @@ class Keys:
             raise errors.Unauthorized("this API key does not exist, has expired or was revoked")
         return caller
 
-    async def is_valid(self, caller: Caller) -> bool:
-        """Whether this caller's secret is still accepted, with at least its permissions."""
+    async def current(self, caller: Caller) -> Caller | None:
+        """Return the caller as its key is now; None if it is not accepted, or permits less."""
         if caller.key_id is None or caller.digest is None:
-            return False
-        return (await self._entry(caller.key_id)).admits(caller)
+            return None
+        return (await self._entry(caller.key_id)).current(caller)
 
     async def revoked(self, callers: Collection[Caller]) -> list[Caller]:
         """
@@ -155,7 +159,7 @@ class Keys:
                 continue
             is_read = reads[id_].exception() is None
             entry = reads[id_].result() if is_read else self._entries.get(id_)
-            if entry is not None and not entry.admits(caller):
+            if entry is not None and entry.current(caller) is None:
                 found.append(caller)
         return found
 

@@ -150,9 +150,13 @@ class Authenticator:
 
     async def is_valid(self, caller: Caller) -> bool:
         """Whether the credentials of a long-lived connection are still accepted."""
+        return await self.current(caller) is not None
+
+    async def current(self, caller: Caller) -> Caller | None:
+        """Return the caller with the present limits of its key; None if it is not accepted."""
         if caller.key_id is None:
-            return caller.until is None or caller.until > time.time()
-        return self.keys is not None and await self.keys.is_valid(caller)
+            return caller if caller.until is None or caller.until > time.time() else None
+        return None if self.keys is None else await self.keys.current(caller)
 
 
 def _limited(rate: float, seconds: float) -> errors.RateLimited:

@@ -16,6 +16,9 @@ EXCHANGE: Final = "queen.exchange"
 class ClientGone(Exception):
     """The client disconnected before the request or the response was complete."""
 
+    response: bytes | None = None
+    """The response to a client that cancelled a pop of its stream, if it has results."""
+
 
 class Disconnect:
     """Cancels the task that waits on behalf of a client when the client disconnects."""

@@ -56,7 +56,7 @@ class StreamConnection(FrameSocket):
         self._waits: dict[int, Disconnect] = {}
         """Pops that a client can cancel."""
         self._subscriptions: dict[int, Subscription] = {}
-        self._subscribed: dict[asyncio.Task[Answer | None], tuple[int, Disconnect]] = {}
+        self._subscribed: dict[asyncio.Task[Answer | None], tuple[Subscription, Disconnect]] = {}
         """Pops of subscriptions."""
         self._unflushed: list[Undo] = []
         self._unread: list[Undo] = []
@@ -66,6 +66,8 @@ class StreamConnection(FrameSocket):
         self._large: deque[bytes] = deque()
         """Frames that wait while a large one is decoded."""
         self._reading: asyncio.Task[None] | None = None
+        self._is_full = False
+        """Whether the client has to wait until half of its operations have ended."""
         self.is_draining = False
         state.authenticator.revocations.add(call.caller, self._revoke)
 
@@ -73,11 +75,7 @@ class StreamConnection(FrameSocket):
 
     @property
     def may_read(self) -> bool:
-        return (
-            not self.is_write_paused
-            and self._reading is None
-            and len(self._tasks) - len(self._waits) < MAX_OPERATIONS
-        )
+        return not (self.is_write_paused or self._reading or self._is_full)
 
     def received(self, message: bytes) -> None:
         self._observer.metrics.received += 1
@@ -139,8 +137,14 @@ class StreamConnection(FrameSocket):
                 self._subscriptions[id_] = Subscription(self, id_)
             task = asyncio.create_task(self._run(id_, verb, body, size, operation.traceparent))
             self._tasks[id_] = task
-        if len(self._tasks) >= MAX_OPERATIONS:
+        if self._working >= MAX_OPERATIONS:
+            self._is_full = True
             self.update_reading()
+
+    @property
+    def _working(self) -> int:
+        """The number of operations in progress, without waiting pops."""
+        return len(self._tasks) - len(self._waits)
 
     def _control(self, operation: Operation) -> None:
         if operation.credit is not msgspec.UNSET:
@@ -157,7 +161,7 @@ class StreamConnection(FrameSocket):
         if (wait := self._waits.get(id_)) is not None:
             wait.notify()
         elif (subscription := self._subscriptions.get(id_)) is not None:
-            self._end_pops(id_)
+            self._end_pops(subscription)
             subscription.end()
 
     # Operations.
@@ -173,8 +177,8 @@ class StreamConnection(FrameSocket):
             result = await self._result(id_, verb, body, share, traceparent)
             if result is not None:
                 self._put(b'{"id":%d,"result":%b}' % (id_, result))
-        except ClientGone:
-            self._put(b'{"id":%d,"result":%b}' % (id_, _CANCELLED))
+        except ClientGone as gone:
+            self._put(b'{"id":%d,"result":%b}' % (id_, gone.response or _CANCELLED))
         except Exception as error:
             self._subscriptions.pop(id_, None)
             status = self._fail(id_, error)
@@ -183,7 +187,8 @@ class StreamConnection(FrameSocket):
             self._waits.pop(id_, None)
             self._tasks.pop(id_, None)
             self._observer.metrics.count(verb.name, status, time.perf_counter() - began)
-            if len(self._tasks) == MAX_OPERATIONS // 2:
+            if self._is_full and self._working <= MAX_OPERATIONS // 2:
+                self._is_full = False
                 self.update_reading()
             if self.is_draining:
                 self.close_if_idle()
@@ -219,11 +224,12 @@ class StreamConnection(FrameSocket):
         authenticator, caller = self._state.authenticator, self._call.caller
         if authenticator.is_open:
             return
-        if not await authenticator.is_valid(caller):
+        current = await authenticator.current(caller)
+        if current is None:
             self._revoke()
             raise errors.Unauthorized(REASON)
-        if caller.requests_per_second is not None:
-            await authenticator.spend(caller)
+        if current.requests_per_second is not None:
+            await authenticator.spend(current)
 
     async def _pop(self, id_: int, request: AnyPopQuery, traceparent: str | None) -> bytes | None:
         wait = self._waits.get(id_)
@@ -261,10 +267,12 @@ class StreamConnection(FrameSocket):
             and len(self._waits) + len(self._subscribed) < MAX_WAITING
         )
 
-    def start_pop(self, id_: int, request: ConsumeRequest) -> "asyncio.Task[Answer | None]":
+    def start_pop(
+        self, subscription: Subscription, request: ConsumeRequest
+    ) -> "asyncio.Task[Answer | None]":
         wait = Disconnect()
         task = asyncio.create_task(self._take(request, wait))
-        self._subscribed[task] = id_, wait
+        self._subscribed[task] = subscription, wait
         task.add_done_callback(self._pop_ended)
         return task
 
@@ -272,7 +280,7 @@ class StreamConnection(FrameSocket):
         was_full = len(self._waits) + len(self._subscribed) >= MAX_WAITING
         del self._subscribed[task]
         if was_full:
-            self.writable()  # Subscriptions that had no room may start a pop.
+            self._fill()  # Subscriptions that had no room may start a pop.
 
     async def _take(self, request: AnyPopQuery, wait: Disconnect) -> Answer | None:
         call = _call_of(self._call, None, wait)
@@ -283,29 +291,39 @@ class StreamConnection(FrameSocket):
         except ClientGone:
             return None
 
-    def deliver(self, id_: int, answer: Answer, body: bytes) -> None:
-        if self.is_closed or id_ not in self._subscriptions:
+    def deliver(self, subscription: Subscription, answer: Answer, body: bytes) -> None:
+        id_ = subscription.id
+        if self.is_closed or self._subscriptions.get(id_) is not subscription:
             if answer.undo is not None:
                 self._undo(answer.undo)
             return
         self._track(answer)
         self._put(b'{"id":%d,%b' % (id_, body))
 
-    def fail(self, id_: int, error: BaseException) -> None:
-        if self._subscriptions.pop(id_, None) is not None:
-            self._end_pops(id_)
-            self._fail(id_, error)
-
-    def finish(self, id_: int) -> None:
-        if self._subscriptions.pop(id_, None) is not None:
-            self._put(b'{"id":%d,"result":{}}' % id_)
+    def fail(self, subscription: Subscription, error: BaseException) -> None:
+        if self._remove(subscription):
+            self._end_pops(subscription)
+            self._fail(subscription.id, error)
         if self.is_draining:
             self.close_if_idle()
 
-    def _end_pops(self, id_: int | None) -> None:
+    def finish(self, subscription: Subscription) -> None:
+        if self._remove(subscription):
+            self._put(b'{"id":%d,"result":{}}' % subscription.id)
+        if self.is_draining:
+            self.close_if_idle()
+
+    def _remove(self, subscription: Subscription) -> bool:
+        """Remove a subscription unless it has ended. Its id may be in use again."""
+        if self._subscriptions.get(subscription.id) is not subscription:
+            return False
+        del self._subscriptions[subscription.id]
+        return True
+
+    def _end_pops(self, subscription: Subscription | None) -> None:
         """End the waiting pops of a subscription, or of all."""
         for owner, wait in list(self._subscribed.values()):
-            if id_ is None or owner == id_:
+            if subscription is None or owner is subscription:
                 wait.notify()
 
     # Sending.
@@ -321,12 +339,16 @@ class StreamConnection(FrameSocket):
     def _flush(self) -> None:
         out, self._out = self._out, []
         unsent, self._unflushed = self._unflushed, []
-        if self.is_closed:
+        if not self.is_closed and out:
+            self._send(out)
+        # If a write fails immediately, the transport closes, and connection_lost is called later.
+        if self.is_closed or self.is_lost:
             for undo in unsent:
                 self._undo(undo)
-            return
-        if not out:
-            return
+        elif self.is_write_paused:
+            self._unread += unsent
+
+    def _send(self, out: list[bytes]) -> None:
         self._observer.metrics.sent += 1
         if len(out) == 1:
             self.send(out[0])
@@ -336,11 +358,12 @@ class StreamConnection(FrameSocket):
             self._observer.metrics.sent += len(out) - 1
             for each in out:
                 self.send(each)
-        if self.is_write_paused:
-            self._unread += unsent
 
     def writable(self) -> None:
         self._unread.clear()
+        self._fill()
+
+    def _fill(self) -> None:
         for subscription in list(self._subscriptions.values()):
             subscription.fill()
 

@@ -125,6 +125,11 @@ class FrameSocket(Swept):
     # Sending.
 
     @property
+    def is_lost(self) -> bool:
+        """Whether the connection ends, so that the client may not receive more messages."""
+        return self._transport is None or self._transport.is_closing()
+
+    @property
     def may_read(self) -> bool:
         """Whether more messages may be received."""
         return not self.is_write_paused

@@ -1,5 +1,6 @@
 """Pop from a queue, a partition or a scope, with long polling."""
 
+import asyncio
 import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,6 +18,7 @@ from queen.server.decoding.violations import refused
 from queen.server.http import message_json
 from queen.server.http.answer import Answer
 from queen.server.http.call import API, Call, Route
+from queen.server.http.scope_keys import ClientGone
 from queen.server.http.timestamps import in_utc
 from queen.server.http.waiting import seconds_of, wait_for
 from queen.server.middleware import tracing
@@ -157,26 +159,32 @@ async def _acknowledge_and_take(
     undo: Callable[[Sequence[Delivery]], Awaitable[None]],
 ) -> Answer:
     engine, group = call.state.engine, request.consumer_group
-    acknowledged: list[Acknowledged] = []
-
-    async def both() -> list[Delivery]:
-        nonlocal acknowledged
-        acknowledged, deliveries = await engine.pop_and_acknowledge(
-            request, acknowledgments, consumer_group=group
-        )
-        return deliveries
-
     deliveries: list[Delivery] = []
     if call.state.heartbeat.is_pop_off:
         acknowledged = await engine.acknowledge(acknowledgments, consumer_group=group)
     else:
-        deliveries = await wait_for(call, both(), undo=undo)
+        results: asyncio.Future[list[Acknowledged]] = asyncio.get_running_loop().create_future()
+        both = engine.pop_and_acknowledge(
+            request, acknowledgments, consumer_group=group, results=results
+        )
+        try:
+            acknowledged, deliveries = await wait_for(call, both, undo=lambda each: undo(each[1]))
+        except ClientGone as gone:
+            # A client that cancelled a pop of its stream still reads the response.
+            start = _start(await results)
+            gone.response = b'%b"%b":[],"reason":"cancelled"}' % (start, query.layout.encode())
+            raise
     answer = await _answer(call, query, request, deliveries)
-    start = b'{"acknowledged":%b,' % message_json.acknowledged(acknowledged)
+    start = _start(acknowledged)
     if answer.body is None:
         return Answer(b'%b"%b":[]}' % (start, query.layout.encode()), headers=answer.headers)
     answer.body = start + answer.body[1:]
     return answer
+
+
+def _start(acknowledged: Sequence[Acknowledged]) -> bytes:
+    """The beginning of a response with the results of acknowledgments."""
+    return b'{"acknowledged":%b,' % message_json.acknowledged(acknowledged)
 
 
 async def _answer(

@@ -1,6 +1,7 @@
 -- Take back the end of leases that were just granted, from offset p_ends on. No attempt is counted.
 --
 -- On an ordered queue the messages wait behind the rest of the lease. On an unordered queue they are available now.
+-- If no message is left before the offset, for example because they were redacted, the lease ends.
 -- Returns one row per request, in request order: its group, or QN002 if (id, token) is no longer the current lease.
 -- Commits asynchronously, as the claim did. Locks: deliveries by id.
 create or replace function queen.shorten (p_ids bigint[], p_tokens uuid[], p_ends bigint[])
@@ -32,7 +33,13 @@ begin
       continue;
     end if;
     v_stays := v_delivery.pending * int8multirange(int8range(null, v_request."end"));
-    if v_delivery.head is null and v_stays <> v_delivery.pending and not isempty(v_stays) then
+    if isempty(v_stays) then
+      -- An ack of this lease would settle messages behind the offset, which were not delivered.
+      perform queen.give_back(array[v_delivery.id], array[v_delivery.token], 0);
+      return query select v_request.ordinal::integer, null::bigint, 'QN002';
+      continue;
+    end if;
+    if v_delivery.head is null and v_stays <> v_delivery.pending then
       if v_delivery.ordered then
         update queen.deliveries d
         set out_end = least(d.out_end, v_request."end")
