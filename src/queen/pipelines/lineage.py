@@ -28,7 +28,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from queen import errors
 from queen.arrow.columns import BY_NAME
-from queen.arrow.database import call, connect
+from queen.arrow.database import Connection, call, connect
+from queen.arrow.planning import find_queue
+from queen.lake.ledger import archive_of
 from queen.pipelines.kinds import Job
 from queen.pipelines.report import told
 
@@ -148,6 +150,9 @@ def _datasets(job: Job, config: Any) -> dict[str, Any]:  # noqa: ANN401 - its Co
         outputs = [_table(lake, BY_NAME)]
     elif job.kind == "compact":
         inputs, outputs = [lake] if lake else [], [_table(lake, BY_NAME)] if lake else []
+    elif job.kind == "recall":
+        inputs = [lake] if lake else []
+        outputs = [_table(_queue(config, config.queue), _fields(config))]
     elif job.kind == "rollup":
         place = _place(config)
         outputs = [_named(f"postgres://{place['host']}", f"{place['database']}.queen.rollups")]
@@ -168,15 +173,27 @@ def _fields(config: Any) -> Mapping[str, Any]:  # noqa: ANN401 - its Config
 def _lake(job: Job, config: Any) -> dict[str, Any] | None:  # noqa: ANN401 - its Config
     """Return the dataset of the lake that a pipeline reads or writes."""
     location = getattr(config, "location", None)
-    if job.kind == "compact":
+    if job.kind in ("compact", "recall"):
         with contextlib.suppress(errors.QueenError, psycopg.Error), connect(config.dsn) as database:
-            location = call(database, "find_archive", config.name)[0]["location"]
+            location = _archive(database, job, config)["location"]
     if not location:
         return None
     parts = urlsplit(location)
     if parts.scheme in ("", "file"):
         return _named("file", parts.path)
     return _named(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", parts.path.strip("/"))
+
+
+def _archive(database: Connection, job: Job, config: Any) -> dict[str, Any]:  # noqa: ANN401 - its Config
+    """Return the archive that a pipeline reads. Raises NotFound."""
+    if job.kind == "recall":
+        queue = find_queue(database, config.queue)
+        found = archive_of(database, config.queue, queue["id"], config.archive)
+    else:
+        found = next(iter(call(database, "find_archive", config.name)), None)
+    if found is None:
+        raise errors.NotFound("the archive does not exist")
+    return found
 
 
 def _queue(config: Any, name: str) -> dict[str, Any]:  # noqa: ANN401 - its Config
