@@ -32,7 +32,7 @@ from queen.arrow.database import Connection, call, connect
 from queen.arrow.planning import find_queue
 from queen.lake.ledger import archive_of
 from queen.pipelines.kinds import Job
-from queen.pipelines.report import told
+from queen.pipelines.report import error_text
 
 _LOG: Final = logging.getLogger("queen.pipelines")
 _MOST_EVENTS: Final = 1_000
@@ -104,7 +104,7 @@ class Lineage:
             if type(error).__name__ in _STOPPED:
                 self._emit("ABORT", run_id, about)
             else:
-                facet = {"message": told(error), "programmingLanguage": "PYTHON"}
+                facet = {"message": error_text(error), "programmingLanguage": "PYTHON"}
                 failed = {"errorMessage": _facet("1-0-0/ErrorMessageRunFacet", facet)}
                 self._emit("FAIL", run_id, about, failed)
             raise

@@ -224,7 +224,7 @@ def test_archives_of_a_fleet_send_events(dsn: str, collector: Collector, tmp_pat
 
         with (
             Lineage({"OPENLINEAGE_URL": collector.url}) as lineage,
-            Fleet(declaration, LocalRunner(), say=print, lineage=lineage) as fleet,
+            Fleet(declaration, LocalRunner(), print_line=print, lineage=lineage) as fleet,
         ):
             fleet.run()
 
