@@ -101,7 +101,8 @@ class Staging:
         names = [hashed(name.encode()) for name in partitions.dictionary.to_pylist()]
         hashes = map(hashed, payloads, (names[code] for code in partitions.indices.to_pylist()))
         if extras is not None:
-            hashes = map(hashed, (extra or b"" for extra in extras), hashes)
+            pairs = zip(extras, hashes, strict=True)
+            hashes = (hashed(extra, before) if extra else before for extra, before in pairs)
         self.checksum += sum(hashes)
 
     def _check(self, payloads: list[bytes]) -> None:

@@ -150,8 +150,9 @@ async def test_a_query_repeats_only_its_last_batch_with_the_same_messages(
 
     async def outcome(version: int, fingerprint: str, query: str | None = "one") -> str:
         write = await stage(connection, (partition_id, [b"1"]))
-        asked = {"query": query, "fingerprint": fingerprint}
-        return (await publish(connection, version, (write, 1), **asked))[0]
+        batch = (write, 1)
+        row = await publish(connection, version, batch, query=query, fingerprint=fingerprint)
+        return row[0]
 
     assert [await outcome(version, "x") for version in (3, 4)] == ["published", "published"]
     assert [await outcome(4, each) for each in ("x", "y")] == ["replayed", "changed"]

@@ -176,7 +176,7 @@ class Keyring:
         return Wrapped(key.id, key.queue_id, master_id, sealed)
 
     def checksum_key(self, queue_id: int) -> bytes:
-        """Derive a key for checksums of the payloads of a queue from the first master key."""
+        """Derive a key for checksums of payloads from the first master key."""
         bound = _bound(b"checksum", MARK, queue_id, 0, self.first.encode())
         return hmac.digest(self._secrets[self.first], bound, "sha256")
 

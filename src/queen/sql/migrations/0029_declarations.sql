@@ -1,6 +1,6 @@
 -- Find out whether Spark repeats a batch or has planned another one under its number, and whether a declaration was changed.
 
--- The number and a checksum of the messages of the last batch. Null if a write without a streaming query, or an earlier
+-- The number of messages in the last batch, and their checksum. Null if a write without a streaming query, or an earlier
 -- release, has published it.
 alter table queen.publications add column fingerprint text;
 
