@@ -43,7 +43,7 @@ def test_a_batch_is_published_durably_behind_a_proxy_that_drops_settings(dsn: st
     filling.make(dsn, "a")
     with psycopg.connect(dsn, options="-c synchronous_commit=off") as connection:
         connection.execute(
-            "select queen.publish(null, (select id from queen.queues), 1, '{}', '{}', null)"
+            "select queen.publish(null, (select id from queen.queues), 1, '{}', '{}', null, null)"
         )
         row = connection.execute("show synchronous_commit").fetchone()
 

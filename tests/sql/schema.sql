@@ -1876,10 +1876,10 @@ CREATE FUNCTION queen.promote_due(p_epoch bigint, p_after bigint, p_limit intege
 
 
 --
--- Name: publish(text, bigint, bigint, uuid[], integer[], text); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: publish(text, bigint, bigint, uuid[], integer[], text, text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], p_query_id text, OUT outcome text, OUT messages bigint) RETURNS record
+CREATE FUNCTION queen.publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], p_query_id text, p_fingerprint text, OUT outcome text, OUT messages bigint) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -2852,6 +2852,17 @@ ALTER TABLE queen.dead_letters ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY 
 
 
 --
+-- Name: declarations; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.declarations (
+    app_id text NOT NULL,
+    fields jsonb NOT NULL,
+    declared_at timestamp with time zone NOT NULL
+);
+
+
+--
 -- Name: dedup; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -3642,7 +3653,8 @@ CREATE TABLE queen.publications (
     version bigint NOT NULL,
     messages bigint NOT NULL,
     published_at timestamp with time zone NOT NULL,
-    query_id text
+    query_id text,
+    fingerprint text
 )
 WITH (fillfactor='50');
 
@@ -4311,6 +4323,14 @@ ALTER TABLE ONLY queen.dead_letters
 
 ALTER TABLE ONLY queen.dead_letters
     ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: declarations declarations_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.declarations
+    ADD CONSTRAINT declarations_pkey PRIMARY KEY (app_id);
 
 
 --
@@ -6465,10 +6485,10 @@ REVOKE ALL ON FUNCTION queen.promote_due(p_epoch bigint, p_after bigint, p_limit
 
 
 --
--- Name: FUNCTION publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], p_query_id text, OUT outcome text, OUT messages bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], p_query_id text, p_fingerprint text, OUT outcome text, OUT messages bigint); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], p_query_id text, OUT outcome text, OUT messages bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], p_query_id text, p_fingerprint text, OUT outcome text, OUT messages bigint) FROM PUBLIC;
 
 
 --

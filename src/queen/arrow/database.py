@@ -50,8 +50,8 @@ def connect(dsn: str) -> Connection:
         connection.cursor_factory = psycopg.RawCursor[dict[str, Any]]
         return connection
     except psycopg.OperationalError as error:
-        said = str(error).partition("\n")[0]  # The other lines are hints of libpq.
-        raise errors.DatabaseUnavailable(f"PostgreSQL is unreachable: {said}") from error
+        reason = str(error).partition("\n")[0]  # The other lines are hints of libpq.
+        raise errors.DatabaseUnavailable(f"PostgreSQL is unreachable: {reason}") from error
 
 
 def call(connection: Connection, name: str, *arguments: object) -> list[dict[str, Any]]:

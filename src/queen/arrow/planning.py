@@ -65,8 +65,8 @@ def plan_batch(
 
     ``is_whole`` never splits a transaction, even if it is larger than the limits.
     """
-    asked = (queue_id, *start, end_xid, max_messages, max_bytes, is_whole)
-    for row in call(connection, "plan_batch", *asked):
+    arguments = (queue_id, *start, end_xid, max_messages, max_bytes, is_whole)
+    for row in call(connection, "plan_batch", *arguments):
         return batch_end(row)
     return None
 
@@ -89,8 +89,8 @@ def split_batch(
 ) -> list[SegmentRange]:
     """Split a batch into ordered parts for tasks."""
     limits = (_TASKS, _LEAST_PER_TASK) if tasks is None else (tasks, 1)
-    asked = (range_.queue_id, *range_.start, *range_.end, *limits)
-    rows = call(connection, "split_batch", *asked)
+    arguments = (range_.queue_id, *range_.start, *range_.end, *limits)
+    rows = call(connection, "split_batch", *arguments)
     if not rows:
         return []
     starts = [range_.start, *(Position(*row.values()) for row in rows[1:])]

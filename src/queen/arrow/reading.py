@@ -91,7 +91,7 @@ def _of_replica(stack: ExitStack, read_dsn: str, range_: SegmentRange) -> AdbcCo
 
 def _has(connection: AdbcConnection, range_: SegmentRange) -> bool:
     """Whether the whole range is readable. False for a replica that is behind the planner."""
-    return _asked(connection, "horizon")["xid"] >= range_.end.horizon
+    return _single_row(connection, "horizon")["xid"] >= range_.end.horizon
 
 
 def _open(dsn: str) -> _Opened:
@@ -101,7 +101,7 @@ def _open(dsn: str) -> _Opened:
 
 def _is_alive(opened: _Opened) -> bool:
     try:
-        _asked(opened.connection, "horizon")
+        _single_row(opened.connection, "horizon")
     except AdbcError:
         return False
     return True
@@ -119,7 +119,7 @@ def _copied(connection: AdbcConnection, text: str) -> Iterator[pa.RecordBatch]:
         yield from pa.RecordBatchReader._import_from_c(stream.address)
 
 
-def _asked(connection: AdbcConnection, name: str, *values: int | str) -> dict[str, Any]:
+def _single_row(connection: AdbcConnection, name: str, *values: int | str) -> dict[str, Any]:
     """Return the single row of a named statement."""
     (row,) = [row for each in _copied(connection, bound(name, *values)) for row in each.to_pylist()]
     return row
@@ -128,7 +128,7 @@ def _asked(connection: AdbcConnection, name: str, *values: int | str) -> dict[st
 def _check_missed(connection: AdbcConnection, range_: SegmentRange) -> None:
     """Raise DataLost if messages were deleted that this reader has not read."""
     at = (range_.queue_id, *range_.start, range_.since_xid, _array(range_.partition_ids))
-    if _asked(connection, "missed", *at)["is_missed"]:
+    if _single_row(connection, "missed", *at)["is_missed"]:
         raise errors.DataLost(
             f"retention or a purge deleted messages of queue {range_.queue} before they were read:"
             " raise its retention, hold it back (queen pipeline archive does), or continue"

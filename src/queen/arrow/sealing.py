@@ -25,14 +25,21 @@ class SegmentSealer:
             return None
         keyring = self._keyring = self._keyring or keyring_of_environment()
         master_id, queue_id = keyring.first, self._queue["id"]
-        asked = (queue_id, uses, keys.MAX_USES)
-        (row,) = call(self._connection, "take_data_key", *asked, None, None, None)
+        arguments = (queue_id, uses, keys.MAX_USES)
+        (row,) = call(self._connection, "take_data_key", *arguments, None, None, None)
         if row["wrapped"] is None:
             made = keyring.wrap(DataKey.new(row["id"], queue_id))
             (row,) = call(
-                self._connection, "take_data_key", *asked, made.id, master_id, made.wrapped
+                self._connection, "take_data_key", *arguments, made.id, master_id, made.wrapped
             )
         return keyring.unwrap(Wrapped(row["id"], queue_id, row["master_id"], row["wrapped"]))
+
+    def checksum_key(self) -> bytes | None:
+        """Return a key for checksums of payloads, or None without encryption."""
+        if not self._queue["encrypted"]:
+            return None
+        self._keyring = self._keyring or keyring_of_environment()
+        return self._keyring.checksum_key(self._queue["id"])
 
 
 def sealed(

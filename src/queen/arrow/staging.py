@@ -1,7 +1,10 @@
 """Convert rows of a DataFrame to segments: split by partition, checked, and staged."""
 
 # pyright: basic
+import zlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -35,6 +38,8 @@ _MAX_PARTITION_BYTES: Final = 512
 _MAX_NAME_BYTES: Final = 256
 _NAMED_AT_ONCE: Final = 5_000
 _TYPES: Final = ("uuid", "int4", "int8", "int4", "timestamptz", "bytea", "bytea", "bytea")
+Extras = list[bytes | None]
+"""The optional fields of each message, as JSON."""
 _ENCODE: Final = msgspec.json.Encoder().encode
 _DECODE_HEADERS: Final = msgspec.json.Decoder(dict[str, str]).decode
 
@@ -66,11 +71,13 @@ class Staging:
         self._schema = None if schema is None else PayloadSchema(msgspec.json.decode(schema))
         self.entries = 0
         self.messages = 0
+        self.checksum = 0
+        """Sum of a checksum per message, so that it does not depend on their order."""
 
     def add(self, batches: Sequence[pa.RecordBatch]) -> None:
         """Stage the rows of some batches in one short transaction."""
         table = pa.Table.from_batches(batches).combine_chunks()
-        pieces = list(_pieces(table, self._check))
+        pieces = list(_pieces(table, self._examine))
         self._find([piece.partition for piece in pieces])
         key = self._sealer.key(table.num_rows)
         with self._connection.cursor() as cursor, cursor.copy(sql.CALLS["stage"].encode()) as copy:
@@ -82,6 +89,21 @@ class Staging:
                 copy.write_row((*row, *stored))
                 self.entries += 1
                 self.messages += piece.count
+
+    def _examine(
+        self, payloads: list[bytes], partitions: pa.DictionaryArray, extras: Extras | None
+    ) -> None:
+        """Check payloads, and add the messages to the checksum."""
+        self._check(payloads)
+        # A plain checksum of few messages would reveal something of their payloads.
+        secret = self._sealer.checksum_key()
+        hashed = zlib.crc32 if secret is None else partial(_keyed_hash, secret)
+        names = [hashed(name.encode()) for name in partitions.dictionary.to_pylist()]
+        hashes = map(hashed, payloads, (names[code] for code in partitions.indices.to_pylist()))
+        if extras is not None:
+            pairs = zip(extras, hashes, strict=True)
+            hashes = (hashed(extra, before) if extra else before for extra, before in pairs)
+        self.checksum += sum(hashes)
 
     def _check(self, payloads: list[bytes]) -> None:
         """Raise InvalidItem, PayloadTooLarge or SchemaViolation for invalid payloads."""
@@ -122,15 +144,24 @@ def check_columns(schema: Any) -> None:  # noqa: ANN401 - a StructType, or an Ar
             )
 
 
-def _pieces(table: pa.Table, check: Callable[[list[bytes]], None]) -> Iterator[Piece]:
+def _keyed_hash(key: bytes, data: bytes, seed: int = 0) -> int:
+    """Return a hash as `zlib.crc32` does, for which one needs the key."""
+    hashed = blake2b(data, digest_size=8, key=key, salt=seed.to_bytes(8))
+    return int.from_bytes(hashed.digest())
+
+
+def _pieces(
+    table: pa.Table,
+    examine: Callable[[list[bytes], pa.DictionaryArray, Extras | None], None],
+) -> Iterator[Piece]:
     """Split rows into segments: partitions by first appearance, rows in their order."""
     payloads = _column(table, "payload")
     if payloads.null_count:
         raise errors.InvalidItem("a payload is null: use the JSON text `null` for an empty one")
-    check(payloads.cast(pa.binary()).to_pylist())
     partitions = _partitions(table)
     codes = partitions.indices.to_numpy()
     extras = _extras(table)
+    examine(payloads.cast(pa.binary()).to_pylist(), partitions, extras)
     if len(partitions.dictionary) > 1:
         order = np.argsort(codes, kind="stable")
         codes, payloads = codes[order], payloads.take(pa.array(order))
@@ -177,7 +208,7 @@ def _partitions(table: pa.Table) -> pa.DictionaryArray:
     return names.dictionary_encode()
 
 
-def _extras(table: pa.Table) -> list[bytes | None] | None:
+def _extras(table: pa.Table) -> Extras | None:
     """Return the extra fields of messages, or None if no message has any."""
     columns = [name for name in ("headers", "traceId") if name in table.column_names]
     if all(table.column(name).null_count == table.num_rows for name in columns):

@@ -10,6 +10,7 @@ in the row and is rejected, so no snapshot is lost.
 import contextlib
 import re
 import threading
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -44,22 +45,27 @@ class TableService:
         return _result(self._load(name))
 
     def commit(self, name: str, body: dict[str, Any]) -> bytes:
-        """Apply updates if the requirements are met. Raises NotFound, Conflict and BadRequest."""
+        """
+        Apply updates if the requirements are met.
+
+        Raises NotFound, Conflict, BadRequest, DatabaseUnavailable, and OutcomeUnknown if the
+        connection was lost meanwhile.
+        """
+        import sqlalchemy.exc
         from pydantic import ValidationError
         from pyiceberg.exceptions import CommitFailedException, ValidationException
         from pyiceberg.table import CommitTableRequest
 
         identifier = {"namespace": [NAMESPACE], "name": name}
-        updates = body.get("updates", [])
-        _check(updates)
         try:
             request = CommitTableRequest.model_validate({**body, "identifier": identifier})
         except ValidationError as error:
             raise errors.BadRequest(
                 f"the commit is not valid: {error.errors()[0]['msg']}"
             ) from error
+        _check(request.updates)
         catalog, table = self._connected(), self._load(name)
-        _check_snapshots(updates, table.location())
+        _check_snapshots(request.updates, table.location())
         before = table.metadata
         try:
             answer = catalog.commit_table(table, request.requirements, request.updates)
@@ -68,6 +74,14 @@ class TableService:
         except ValueError as error:
             # Not its text, which can contain anything that pyiceberg knows.
             raise errors.BadRequest("the updates don't fit the table") from error
+        except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError) as error:
+            raise errors.OutcomeUnknown(
+                f"the connection to PostgreSQL was lost during a commit to {NAMESPACE}.{name}"
+            ) from error
+        except OSError as error:
+            raise errors.DatabaseUnavailable(
+                f"the metadata of table {NAMESPACE}.{name} can't be written to its storage"
+            ) from error
         with contextlib.suppress(Exception):  # The next compaction removes what stays.
             catalog._delete_old_metadata(table.io, before, answer.metadata)
         table.metadata, table.metadata_location = answer.metadata, answer.metadata_location
@@ -78,12 +92,15 @@ class TableService:
             self._catalog.close()
 
     def _load(self, name: str) -> Any:  # noqa: ANN401 - a Table
+        import sqlalchemy.exc
         from pyiceberg.exceptions import NoSuchTableError
 
         try:
             return self._connected().load_table((NAMESPACE, name))
         except NoSuchTableError as error:
             raise errors.NotFound(f"table {NAMESPACE}.{name} does not exist") from error
+        except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError) as error:
+            raise errors.DatabaseUnavailable from error
         except OSError as error:
             raise errors.DatabaseUnavailable(
                 f"the metadata of table {NAMESPACE}.{name} can't be read from its storage"
@@ -96,26 +113,25 @@ class TableService:
             return self._catalog
 
 
-def _check(updates: list[dict[str, Any]]) -> None:
+def _check(updates: Sequence[Any]) -> None:
     """Raise BadRequest for updates that would move files, or break exactly-once commits."""
     for update in updates:
-        action = update.get("action")
-        if action in _REJECTED:
-            raise errors.BadRequest(f"the update {action} is not supported for tables of archives")
-        names = [*(update.get("updates") or {}), *(update.get("removals") or [])]
-        if action in ("set-properties", "remove-properties"):
-            for name in names:
-                if not _PROPERTIES.fullmatch(name):
-                    raise errors.BadRequest(f"the property {name} can't be changed")
+        if update.action in _REJECTED:
+            raise errors.BadRequest(
+                f"the update {update.action} is not supported for tables of archives"
+            )
+        names = {"set-properties": "updates", "remove-properties": "removals"}.get(update.action)
+        for name in getattr(update, names) if names else ():
+            if not _PROPERTIES.fullmatch(name):
+                raise errors.BadRequest(f"the property {name} can't be changed")
 
 
-def _check_snapshots(updates: list[dict[str, Any]], location: str) -> None:
+def _check_snapshots(updates: Sequence[Any], location: str) -> None:
     """Raise BadRequest for a snapshot whose files are outside the table."""
     for update in updates:
-        if update.get("action") != "add-snapshot":
+        if update.action != "add-snapshot":
             continue
-        snapshot = update.get("snapshot") or {}
-        if not is_below(str(snapshot.get("manifest-list", "")), f"{location}/metadata"):
+        if not is_below(update.snapshot.manifest_list, f"{location}/metadata"):
             raise errors.BadRequest(f"the manifest list must be in {location}/metadata")
 
 

@@ -251,7 +251,7 @@ class _Archive:
                 # The lake works and there is nothing to archive yet: keep what is pushed next.
                 self._ledger.hold(self._lake.name)
             self._held_back_by = wait.by if wait is not None and wait.is_long else None
-            progress = self.say("idle" if self._held_back_by is None else "held_back")
+            progress = self.report_step("idle" if self._held_back_by is None else "held_back")
             if not interval_seconds:
                 return progress
             time.sleep(interval_seconds)
@@ -263,9 +263,9 @@ class _Archive:
         if plan is None:
             return False
         self._held_back_by = None
-        self.say("planned")
+        self.report_step("planned")
         try:
-            batch = self._carry(plan)
+            batch = self._archive_batch(plan)
         except errors.LakeDiverged:
             if self._ledger.find(self._lake.name)["batch"] < plan.batch:
                 raise
@@ -280,10 +280,10 @@ class _Archive:
         self._files += batch.files
         self._bytes += batch.bytes
         self._misfits += batch.misfits
-        self.say("archived", rows=batch.messages)
+        self.report_step("archived", rows=batch.messages)
         return True
 
-    def say(self, step: Step, *, rows: int = 0) -> Progress:
+    def report_step(self, step: Step, *, rows: int = 0) -> Progress:
         if step not in ("idle", "held_back"):  # Else these are still those of the last batch.
             seconds = time.monotonic() - self._began_at
             self._batch_millis, self._rows_per_second = int(seconds * 1000), rows / seconds
@@ -323,7 +323,7 @@ class _Archive:
             plan = self._ledger.plan(self._lake.name, archive["end_xid"])
             if plan is None and self._ledger.find(self._lake.name)["batch"] > self._batch:
                 return self._plan(end_xid)  # The other driver has archived it.
-            return self._existing(plan)
+            return self._require_plan(plan)
         until = self._ledger.ask(horizon)
         if end_xid is not None:
             until = min(until, end_xid)
@@ -336,9 +336,9 @@ class _Archive:
         )
         if end is None:
             return None
-        return self._existing(self._ledger.plan(self._lake.name, end.position.horizon))
+        return self._require_plan(self._ledger.plan(self._lake.name, end.position.horizon))
 
-    def _existing(self, plan: Plan | None) -> Plan:
+    def _require_plan(self, plan: Plan | None) -> Plan:
         if plan is None:
             raise errors.QueueNotFound(f"queue {self._config.queue} was deleted")
         return plan
@@ -371,12 +371,12 @@ class _Archive:
         most = self._config.commit_bytes
         return self._ledger.ask(exceeds, self._queue_id, start_xid, until, most)
 
-    def _carry(self, plan: Plan) -> Batch:
+    def _archive_batch(self, plan: Plan) -> Batch:
         """Write a batch to the lake, unless it is there."""
         if there := self._lake.find(plan.batch, plan.token):
             return there
         files = self._write(plan)
-        self.say("written")
+        self.report_step("written")
         # After the tasks have read: later removals concern messages that the files have.
         missed = self._ledger.missed(self._lake.name, plan.start_xid, plan.end_xid)
         total = self._ledger.find(self._lake.name)["missed_messages"] + missed.messages
@@ -385,7 +385,7 @@ class _Archive:
         )
         with reaching(self._lake.storage.location):
             batch = self._lake.commit(batch, files)
-        self.say("committed")
+        self.report_step("committed")
         return batch
 
     def _write(self, plan: Plan) -> list[DataFile]:

@@ -96,7 +96,7 @@ def run(
     """Compact once. Returns the counts."""
     with Ledger(config.dsn) as ledger:
         archive = ledger.find(config.name)
-    said: Callable[[Progress], object] = report or (lambda _: None)
+    report_progress: Callable[[Progress], object] = report or (lambda _: None)
     format, location = archive["format"], archive["location"]
     with open_lake(
         config.dsn,
@@ -108,11 +108,11 @@ def run(
     ) as lake:
         # Plain Parquet can't remove some files and add others in one step.
         progress = Progress() if format == "parquet" else _compact(engine, lake, config)
-        said(progress)
+        report_progress(progress)
         expired = _expire(lake, config.snapshot_seconds)
         removed = lake.remove_orphans(config.orphan_seconds, config.snapshot_seconds)
     progress = msgspec.structs.replace(progress, expired=expired, removed=removed)
-    said(progress)
+    report_progress(progress)
     return progress
 
 

@@ -28,9 +28,11 @@ from psycopg.conninfo import conninfo_to_dict
 
 from queen import errors
 from queen.arrow.columns import BY_NAME
-from queen.arrow.database import call, connect
+from queen.arrow.database import Connection, call, connect
+from queen.arrow.planning import find_queue
+from queen.lake.ledger import archive_of
 from queen.pipelines.kinds import Job
-from queen.pipelines.report import told
+from queen.pipelines.report import error_text
 
 _LOG: Final = logging.getLogger("queen.pipelines")
 _MOST_EVENTS: Final = 1_000
@@ -102,7 +104,7 @@ class Lineage:
             if type(error).__name__ in _STOPPED:
                 self._emit("ABORT", run_id, about)
             else:
-                facet = {"message": told(error), "programmingLanguage": "PYTHON"}
+                facet = {"message": error_text(error), "programmingLanguage": "PYTHON"}
                 failed = {"errorMessage": _facet("1-0-0/ErrorMessageRunFacet", facet)}
                 self._emit("FAIL", run_id, about, failed)
             raise
@@ -148,6 +150,9 @@ def _datasets(job: Job, config: Any) -> dict[str, Any]:  # noqa: ANN401 - its Co
         outputs = [_table(lake, BY_NAME)]
     elif job.kind == "compact":
         inputs, outputs = [lake] if lake else [], [_table(lake, BY_NAME)] if lake else []
+    elif job.kind == "recall":
+        inputs = [lake] if lake else []
+        outputs = [_table(_queue(config, config.queue), _fields(config))]
     elif job.kind == "rollup":
         place = _place(config)
         outputs = [_named(f"postgres://{place['host']}", f"{place['database']}.queen.rollups")]
@@ -168,15 +173,27 @@ def _fields(config: Any) -> Mapping[str, Any]:  # noqa: ANN401 - its Config
 def _lake(job: Job, config: Any) -> dict[str, Any] | None:  # noqa: ANN401 - its Config
     """Return the dataset of the lake that a pipeline reads or writes."""
     location = getattr(config, "location", None)
-    if job.kind == "compact":
+    if job.kind in ("compact", "recall"):
         with contextlib.suppress(errors.QueenError, psycopg.Error), connect(config.dsn) as database:
-            location = call(database, "find_archive", config.name)[0]["location"]
+            location = _archive(database, job, config)["location"]
     if not location:
         return None
     parts = urlsplit(location)
     if parts.scheme in ("", "file"):
         return _named("file", parts.path)
     return _named(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", parts.path.strip("/"))
+
+
+def _archive(database: Connection, job: Job, config: Any) -> dict[str, Any]:  # noqa: ANN401 - its Config
+    """Return the archive that a pipeline reads. Raises NotFound."""
+    if job.kind == "recall":
+        queue = find_queue(database, config.queue)
+        found = archive_of(database, config.queue, queue["id"], config.archive)
+    else:
+        found = next(iter(call(database, "find_archive", config.name)), None)
+    if found is None:
+        raise errors.NotFound("the archive does not exist")
+    return found
 
 
 def _queue(config: Any, name: str) -> dict[str, Any]:  # noqa: ANN401 - its Config

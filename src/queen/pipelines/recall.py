@@ -186,7 +186,7 @@ class _Recall:
                 self._move(starts)
         finally:
             self._ledger.call("forget_recall", self._id)
-        return self._say(state="idle")
+        return self._report_progress(state="idle")
 
     def _read(self, table: Snapshot, files: Sequence[DataFile], starts: Mapping[int, int]) -> None:
         """Read messages of the lake into the table of recalled segments."""
@@ -199,7 +199,7 @@ class _Recall:
                 done = task.result()
                 self._keep(_READING_SECONDS)
                 self._counts += done.counts
-                self._say(
+                self._report_progress(
                     read=self._counts.total(), homeless=self._progress.homeless + done.homeless
                 )
 
@@ -230,15 +230,15 @@ class _Recall:
         with ThreadPoolExecutor(_THREADS) as pool:
             tasks = [pool.submit(self._move_some, part, starts) for part in parts(self._counts)]
             for task in as_completed(tasks):
-                self._say(rows=self._progress.rows + task.result())
+                self._report_progress(rows=self._progress.rows + task.result())
 
     def _move_some(self, partition_ids: Sequence[int], starts: Mapping[int, int]) -> int:
         """Move the segments of some partitions. Returns how many messages they have."""
         firsts = [starts[each] for each in partition_ids]
         counts = [self._counts[each] for each in partition_ids]
         with Ledger(self._config.dsn) as ledger:
-            asked = (self._id, self._queue["id"], list(partition_ids), firsts, counts)
-            (row,) = ledger.call("recall", *asked)
+            arguments = (self._id, self._queue["id"], list(partition_ids), firsts, counts)
+            (row,) = ledger.call("recall", *arguments)
         if row["is_changed"]:
             raise errors.Conflict(
                 f"messages of queue {self._config.queue} were erased, removed or recalled"
@@ -250,7 +250,7 @@ class _Recall:
         """Let retention keep recalled messages for at least ``seconds``."""
         self._ledger.call("hold_recalled", *self._hold, seconds)
 
-    def _say(self, **changes: Any) -> Progress:  # noqa: ANN401 - fields of Progress
+    def _report_progress(self, **changes: Any) -> Progress:  # noqa: ANN401 - fields of Progress
         self._progress = msgspec.structs.replace(self._progress, **changes)
         self._report(self._progress)
         return self._progress

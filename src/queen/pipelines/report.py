@@ -115,21 +115,21 @@ class Report:
         is_failure = error is not None and not isinstance(error, KeyboardInterrupt | SystemExit)
         self.close(error if is_failure else None)
 
-    def __call__(self, said: object = None, /, **figures: object) -> None:
+    def __call__(self, progress: object = None, /, **figures: object) -> None:
         """
         Update the metrics of the run.
 
-        Fields of ``said``, a struct or a mapping, update the metric of the same name. All others
-        are shown unchanged.
+        Fields of ``progress``, a struct or a mapping, update the metric of the same name. All
+        others are shown unchanged.
         """
-        told = {**_plain(said), **figures}
+        changes = {**_plain(progress), **figures}
         with self._lock:
-            for name, value in told.items():
+            for name, value in changes.items():
                 if name in _NAMES:
                     setattr(self.figures, name, value)
                 else:
                     self._detail[name] = value
-            if "state" not in told:
+            if "state" not in changes:
                 self.figures.state = "running"
         self.refresh()
         if self.watch is not None:
@@ -162,7 +162,7 @@ class Report:
     def fail(self, error: BaseException) -> None:
         """Mark the run as failed, with the error. A later report continues it."""
         with self._lock:
-            self.figures.state, self.figures.error = "failed", told(error)
+            self.figures.state, self.figures.error = "failed", error_text(error)
         self.refresh()
 
     def close(self, error: BaseException | None = None) -> None:
@@ -173,7 +173,7 @@ class Report:
             self._is_closed = True
             self.figures.state = "stopped" if error is None else "failed"
             if error is not None:
-                self.figures.error = told(error)
+                self.figures.error = error_text(error)
         self._writer.remove(self)
         if self._has_own_writer:
             self._writer.close()
@@ -231,8 +231,8 @@ def reason(error: BaseException) -> errors.QueenError | str:
     if raised := _RAISED.findall(str(error)):
         return without_secrets(raised[-1])
     # Java's message follows the name of the failed call.
-    said = [line.removeprefix(": ") for line in lines if line and not line.startswith(_CALLING)]
-    return without_secrets(said[0]) if said else type(error).__name__
+    messages = [line.removeprefix(": ") for line in lines if line and not line.startswith(_CALLING)]
+    return without_secrets(messages[0]) if messages else type(error).__name__
 
 
 def counted(number: int, singular: str, plural: str | None = None) -> str:
@@ -252,7 +252,7 @@ def without_secrets(text: str) -> str:
     return _SECRET.sub("***@", text)
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return the error with its class. Spark may fail to load the text of some from Java."""
     with contextlib.suppress(Exception):
         found = reason(error)
@@ -261,11 +261,11 @@ def told(error: BaseException) -> str:
     return type(error).__name__
 
 
-def _plain(said: object) -> Mapping[str, Any]:
+def _plain(progress: object) -> Mapping[str, Any]:
     """Return the fields of a struct or a mapping, otherwise none."""
-    if isinstance(said, msgspec.Struct):
-        return msgspec.structs.asdict(said)
-    return cast("Mapping[str, Any]", said) if isinstance(said, Mapping) else {}
+    if isinstance(progress, msgspec.Struct):
+        return msgspec.structs.asdict(progress)
+    return cast("Mapping[str, Any]", progress) if isinstance(progress, Mapping) else {}
 
 
 def _bounded(detail: Mapping[str, Any]) -> str | None:

@@ -32,7 +32,8 @@ grant update (levels) on queen.queues to queen_pipeline;
 grant update (uses) on queen.data_keys to queen_pipeline;
 grant update (priority) on queen.partitions to queen_pipeline;
 grant update (rows) on queen.duties to queen_pipeline;
-grant insert, update, delete on queen.staged, queen.recalled, queen.publications, queen.streams, queen.plans, queen.replays to queen_pipeline;
+grant insert, update, delete on queen.staged, queen.recalled, queen.publications, queen.streams, queen.declarations,
+  queen.plans, queen.replays to queen_pipeline;
 grant insert, update, delete on queen.pipelines, queen.pipeline_samples, queen.holds to queen_pipeline;
 grant insert, update, delete on queen.archives, queen.archive_batches, queen.iceberg_tables,
   queen.iceberg_namespace_properties to queen_pipeline;

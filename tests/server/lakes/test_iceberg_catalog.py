@@ -1,4 +1,4 @@
-"""The server is an Iceberg REST catalog: pyiceberg and DuckDB read and commit with a token."""
+"""The server is an Iceberg REST catalog: pyiceberg reads and commits with a token."""
 
 # pyright: basic
 import asyncio
@@ -26,10 +26,13 @@ from queen.lake import CatalogOptions
 from queen.lake.day_files import DayFiles
 from queen.lake.iceberg import IcebergLake
 from queen.lake.ledger import Ledger
+from queen.lake.table_service import TableService
+from tests.spark.databases import migrated
 from tests.spark.lakes.test_commits import compact
 from tests.spark.lakes.test_lakes import archive, rows
 from tests.spark.log import Log
 from tests.support.callers import KEYS, Caller, make_key
+from tests.support.postgres import Postgres
 from tests.support.server import Server
 
 TABLE = "queen.shop.orders"
@@ -334,7 +337,22 @@ async def test_an_unmet_requirement_is_a_conflict(
     assert "comment" not in lake.load().properties
 
 
-@pytest.mark.parametrize("body", [{"updates": [{"action": "dance"}]}, {"updates": [{}]}])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"updates": [{"action": "dance"}]},
+        {"updates": [{}]},
+        {"updates": [{"action": ["set-properties"]}]},
+        {"updates": [{"action": "set-properties", "updates": 5}]},
+        {"updates": [{"action": "set-properties", "updates": {"comment": []}}]},
+        {"updates": [{"action": "set-properties", "updates": {"comment": "x"}, "removals": 5}]},
+        {"updates": [{"action": "remove-properties", "removals": 5}]},
+        {"updates": [{"action": "remove-properties", "removals": [[]]}]},
+        {"updates": [{"action": "add-snapshot", "snapshot": 5}]},
+        {"updates": [{"action": "set-default-sort-order", "sort-order-id": 1, "updates": 5}]},
+        {"requirements": [{"type": 5}]},
+    ],
+)
 async def test_a_malformed_commit_is_rejected(
     dsn: str, server: Server, lake: IcebergLake, body: dict[str, Any]
 ) -> None:
@@ -343,6 +361,63 @@ async def test_a_malformed_commit_is_rejected(
     reply = await Caller(server, await key_of(dsn)).request("POST", path, body)
 
     assert (reply.status, reply.body["error"]["code"]) == (400, 400)
+
+
+async def test_a_missing_namespace_is_named(dsn: str, server: Server) -> None:
+    caller = Caller(server, await key_of(dsn))
+    for path, kind in (
+        ("/namespaces/nothing", "NoSuchNamespaceException"),
+        ("/namespaces/nothing/tables", "NoSuchNamespaceException"),
+        ("/namespaces/nothing/tables/x", "NoSuchTableException"),
+        ("/namespaces/queen/tables/x", "NoSuchTableException"),
+    ):
+        reply = await caller.request("GET", f"/iceberg/v1{path}")
+        assert (reply.status, reply.body["error"]["type"]) == (404, kind)
+
+
+async def test_a_commit_whose_connection_is_lost_has_an_unknown_state(
+    dsn: str, server: Server, lake: IcebergLake
+) -> None:
+    """After another error, a client deletes the files that the commit may have added."""
+    with Log(dsn, "x") as log:
+        log.execute(
+            "create function public.lose () returns trigger language plpgsql as $$ begin"
+            " perform pg_terminate_backend(pg_backend_pid()); return new; end $$"
+        )
+        log.execute(
+            "create trigger lose before update on queen.iceberg_tables"
+            " for each row execute function public.lose()"
+        )
+    path = "/iceberg/v1/namespaces/queen/tables/shop.orders"
+    body = {"updates": [{"action": "set-properties", "updates": {"comment": "x"}}]}
+
+    reply = await Caller(server, await key_of(dsn)).request("POST", path, body)
+
+    assert (reply.status, reply.body["error"]["type"]) == (504, "CommitStateUnknownException")
+    assert "postgresql" not in str(reply.body)
+
+
+def test_an_unavailable_database_or_storage_is_an_outage(tmp_path: Path) -> None:
+    body = {"updates": [{"action": "set-properties", "updates": {"comment": "x"}}]}
+    with Postgres() as postgres:
+        dsn = migrated(postgres)
+        with IcebergLake(dsn, "orders", str(tmp_path / "orders"), make=True) as lake:
+            archive(lake, 1)
+        service = TableService(dsn)
+        assert service.load("orders")
+
+        metadata = tmp_path / "orders" / "metadata"
+        metadata.rename(tmp_path / "moved")
+        metadata.touch()
+        with pytest.raises(errors.DatabaseUnavailable, match="can't be written"):
+            service.commit("orders", body)
+
+        postgres.stop()
+        with pytest.raises(errors.DatabaseUnavailable):
+            service.load("orders")
+        with pytest.raises(errors.DatabaseUnavailable):
+            service.commit("orders", body)
+        service.close()
 
 
 async def test_a_lake_is_compacted_through_the_server(

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from queen.pipelines import archive
 from queen.pipelines.report import reports
-from queen.spark.pipelines.windows import SHUFFLE_PARTITIONS
+from queen.spark.pipelines.queries import SHUFFLE_PARTITIONS
 from tests.spark import filling
 from tests.spark.cluster import confs
 from tests.spark.driver import ROOT

@@ -12,8 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from queen import errors
+from queen.arrow.database import call, connect
 from queen.pipelines.report import Report, reports
-from queen.spark.pipelines import windows
+from queen.spark.pipelines import queries, windows
 from tests.spark import processes, windowing
 from tests.spark.windowing import Event, Result, declared, push, results
 
@@ -67,29 +68,50 @@ def test_windows_equal_those_computed_separately(
 def test_tasks_and_state_stores_fit_the_cores(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:
-    chosen = spark.conf.get(windows.SHUFFLE_PARTITIONS)
+    chosen = spark.conf.get(queries.SHUFFLE_PARTITIONS)
     config = declared(dsn, tmp_path)
 
-    assert windows.SHUFFLE_PARTITIONS not in windows.settings(spark, config)  # The session has it.
-    more = msgspec.structs.replace(config, tasks=7)
-    assert windows.settings(spark, more)[windows.SHUFFLE_PARTITIONS] == "7"
-    spark.conf.unset(windows.SHUFFLE_PARTITIONS)
+    assert queries.SHUFFLE_PARTITIONS not in queries.settings(spark)  # The session has it.
+    assert queries.settings(spark, 7)[queries.SHUFFLE_PARTITIONS] == "7"
+    spark.conf.unset(queries.SHUFFLE_PARTITIONS)
     try:
-        assert spark.conf.get(windows.SHUFFLE_PARTITIONS) == "200"
-        assert windows.settings(spark, config)[windows.SHUFFLE_PARTITIONS] == "2"
+        assert spark.conf.get(queries.SHUFFLE_PARTITIONS) == "200"
+        assert queries.settings(spark)[queries.SHUFFLE_PARTITIONS] == "2"
         windowing.make(dsn)
         push(dsn, Event("a", 0, 1))
         windows.run(spark, config)
-        assert spark.conf.get(windows.SHUFFLE_PARTITIONS) == "200"
+        assert spark.conf.get(queries.SHUFFLE_PARTITIONS) == "200"
     finally:
-        spark.conf.set(windows.SHUFFLE_PARTITIONS, chosen or "2")
+        spark.conf.set(queries.SHUFFLE_PARTITIONS, chosen or "2")
 
     _, metadata, *_ = (tmp_path / "checkpoint" / "offsets" / "0").read_text("utf-8").splitlines()
     kept = json.loads(metadata)["conf"]
-    assert kept[windows.SHUFFLE_PARTITIONS] == "2"
+    assert kept[queries.SHUFFLE_PARTITIONS] == "2"
     assert kept["spark.sql.streaming.stateStore.providerClass"].endswith(
         "RocksDBStateStoreProvider"
     )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("window", windows.Shape(tumbling="2 minutes")), ("where", "amount > 1"), ("mode", "update")],
+)
+def test_a_changed_declaration_is_rejected_once_it_has_progress(
+    dsn: str, tmp_path: Path, field: str, value: object
+) -> None:
+    windowing.make(dsn)
+    config = declared(dsn, tmp_path)
+    changed = msgspec.structs.replace(config, **{field: value})
+    with connect(dsn) as connection:
+        windows.check(connection, changed)
+        windows.check(connection, config)  # No batch was planned yet.
+        call(connection, "begin_stream", f"window:{config.name}", 1, 3, 3, "{}")
+        windows.check(connection, config)
+
+        with pytest.raises(errors.InvalidOption, match=rf"{field}: .*another name"):
+            windows.check(connection, changed)
+        operational = {"checkpoint": "elsewhere", "tasks": 9, "once": not config.once}
+        windows.check(connection, msgspec.structs.replace(config, **operational))
 
 
 DECLARATION = """

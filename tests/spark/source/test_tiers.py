@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from queen.lake import CatalogOptions
 from queen.pipelines import archive
 from queen.pipelines.archive import Config
 from queen.spark import register
@@ -112,6 +114,22 @@ def test_options_have_the_same_meaning_in_both_tiers(
     assert found(endingTimestamp=at) == numbers("eu", 10) + numbers("us", 10)
     parsed = frame(spark, dsn, schema="n int").select("payload").collect()
     assert len(parsed) == 60
+
+
+def test_an_archive_in_another_catalog_is_read(
+    spark: SparkSession, dsn: str, tmp_path: Path, log: Log
+) -> None:
+    catalog = CatalogOptions(
+        type="sql", name="other", uri=f"sqlite:///{tmp_path}/catalog.db", namespace="analytics"
+    )
+    log.fill(segments=2)
+    archive.run(spark, msgspec.structs.replace(config(dsn, tmp_path), catalog=catalog))
+    log.fill(segments=2)
+
+    assert read(spark, dsn, catalog=msgspec.json.encode(catalog).decode()) == log.messages()
+    for wrong in ("{", '{"url": "x"}', '{"uri": "x", "properties": {"token": "hush"}}'):
+        with pytest.raises(PySparkException, match="catalog: "):
+            read(spark, dsn, catalog=wrong)
 
 
 def test_one_of_several_archives_is_named(

@@ -57,10 +57,12 @@ async def publish(
     app: str | None = "app",
     queue: str = "orders",
     query: str | None = None,
+    fingerprint: str | None = None,
 ) -> tuple[str, int | None]:
     ids, counts = [write for write, _ in writes], [count for _, count in writes]
     queue_id = (await run(connection, ("pipeline_queue", queue)))[0]["id"]
-    (row,) = await run(connection, ("publish", app, queue_id, version, ids, counts, query))
+    batch = (app, queue_id, version, ids, counts, query, fingerprint)
+    (row,) = await run(connection, ("publish", *batch))
     return row["outcome"], row["messages"]
 
 
@@ -138,6 +140,29 @@ async def test_a_batch_of_another_query_is_not_taken_for_a_repeated_one(connect:
     assert (again[0], other[0]) == ("replayed", "foreign")
     assert named[0] == "replayed"  # The plans of its batches are stored, so they are the same.
     assert await log(connection, partition_id) == ["1"]
+
+
+async def test_a_query_repeats_only_its_last_batch_with_the_same_messages(
+    connect: Connect,
+) -> None:
+    connection = await connect()
+    (partition_id,) = await partitions(connection, "a")
+
+    async def outcome(version: int, fingerprint: str, query: str | None = "one") -> str:
+        write = await stage(connection, (partition_id, [b"1"]))
+        batch = (write, 1)
+        row = await publish(connection, version, batch, query=query, fingerprint=fingerprint)
+        return row[0]
+
+    assert [await outcome(version, "x") for version in (3, 4)] == ["published", "published"]
+    assert [await outcome(4, each) for each in ("x", "y")] == ["replayed", "changed"]
+    assert [await outcome(3, "x"), await outcome(3, "x", None)] == ["changed", "replayed"]
+    assert await log(connection, partition_id) == ["1", "1"]
+    assert await connection.fetchval("select count(*) from queen.staged") == 0
+
+    # An earlier release has stored no fingerprint.
+    await connection.execute("update queen.publications set fingerprint = null")
+    assert await outcome(4, "y") == "replayed"
 
 
 async def test_two_drivers_with_one_batch_publish_it_once(connect: Connect) -> None:

@@ -7,6 +7,7 @@ authenticates, each with its length: the purpose, mark and kind, shard, queue id
 key id. The offset is not authenticated, because the database assigns it after encryption.
 """
 
+import hmac
 import os
 import re
 import struct
@@ -146,6 +147,7 @@ class Keyring:
 
     def __init__(self, secrets: Mapping[str, bytes]) -> None:
         self._ciphers = {id_: AESGCM(secret) for id_, secret in secrets.items()}
+        self._secrets = secrets
 
     def __bool__(self) -> bool:
         return bool(self._ciphers)
@@ -172,6 +174,11 @@ class Keyring:
         bound = _bound(b"data key", MARK, key.queue_id, key.id, master_id.encode())
         sealed = MARK + nonce + self._ciphers[master_id].encrypt(nonce, key.secret, bound)
         return Wrapped(key.id, key.queue_id, master_id, sealed)
+
+    def checksum_key(self, queue_id: int) -> bytes:
+        """Derive a key for checksums of payloads from the first master key."""
+        bound = _bound(b"checksum", MARK, queue_id, 0, self.first.encode())
+        return hmac.digest(self._secrets[self.first], bound, "sha256")
 
     def seal_record(self, text: bytes) -> bytes:
         """Encrypt a record of a file with the first master key, and prepend its id."""

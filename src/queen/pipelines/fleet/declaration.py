@@ -21,8 +21,8 @@ QUEUE: Final = "{queue}"
 """Stands for the name of the queue in options of an entry."""
 _PATTERNS: Final = {"archive": "queue", "compact": "name"}
 """The option that each match of ``queues`` sets, by kind."""
-_REPEATED: Final = ("compact", "rollup", "replay")
-"""Kinds that end by themselves, and so can be repeated."""
+_REPEATED: Final = ("compact", "rollup")
+"""Kinds that end by themselves, and have new work later. A replay that is finished does nothing."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +168,9 @@ def _entry(
         *(["queues"] if kind in _PATTERNS else []),
         *(["every"] if kind in _REPEATED else []),
     ]
+    if kind == "replay" and "every" in given:
+        check.add(f"{path}.every", "remove it, because a replay runs once: a repeat does nothing")
+        own.append("every")
     check.unknown(path, given, [*own, *fields])
     shared = {name: value for name, value in defaults.items() if name in fields}
     options = shared | {name: value for name, value in given.items() if name in fields}

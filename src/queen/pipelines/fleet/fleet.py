@@ -64,7 +64,7 @@ class Fleet:
 
     Usage::
 
-        with Fleet(declaration, runner, say=print, lineage=Lineage(os.environ)) as fleet:
+        with Fleet(declaration, runner, print_line=print, lineage=Lineage(os.environ)) as fleet:
             fleet.run()
         fleet.summary()
     """
@@ -74,14 +74,14 @@ class Fleet:
         declaration: Declaration,
         runner: Runner,
         *,
-        say: Callable[[str], object],
+        print_line: Callable[[str], object],
         lineage: Lineage,
         trace: Callable[[BaseException], object] | None = None,
     ) -> None:
         self._settings = declaration.settings
         self._entries = declaration.entries
         self._runner = runner
-        self._say = say
+        self._print_line = print_line
         self._lineage = lineage
         self._trace = trace
         self.members: dict[str, Member] = {}
@@ -147,7 +147,7 @@ class Fleet:
         report = report_of(entry.job, config, name, ui_url=self._runner.ui_url, writer=writer)
         self.members[name] = Member(entry, config, name, report)
         if self._has_started:
-            self._say(f"{name}: added")
+            self._print_line(f"{name}: added")
 
     def _search(self) -> None:
         """Add pipelines of new queues that match a pattern, and remove those of deleted ones."""
@@ -160,7 +160,7 @@ class Fleet:
             try:
                 found = self._planner(dsn).match([each.queues or "" for each in some])
             except _UNAVAILABLE as error:
-                self._say(f"the search for queues failed: {error}")
+                self._print_line(f"the search for queues failed: {error}")
                 continue
             for entry in some:
                 matches = found[entry.queues or ""]
@@ -182,7 +182,7 @@ class Fleet:
                 member.report.close()
                 del self.members[member.name]
                 self._ready = deque(each for each in self._ready if each is not member)
-                self._say(f"{member.name}: removed, because its queue was deleted")
+                self._print_line(f"{member.name}: removed, because its queue was deleted")
 
     def _poll(self) -> None:
         """Make pipelines ready whose time has come, and archives that have messages."""
@@ -263,7 +263,7 @@ class Fleet:
                 is_news = member.is_first or bool(getattr(result, "rows", 0))
                 member.succeed(result)
                 if is_news and result is not None:
-                    self._say(f"{member.name}: {result}")
+                    self._print_line(f"{member.name}: {result}")
             elif isinstance(error, Stopped) or (self._stopping.is_set() and member.has_query):
                 member.is_running = False
             else:
@@ -272,7 +272,7 @@ class Fleet:
     def _fail(self, member: Member, error: BaseException) -> None:
         if self._trace is not None:
             self._trace(error)
-        self._say(member.fail(error, self._settings.retries))
+        self._print_line(member.fail(error, self._settings.retries))
 
     def _pause(self) -> float | None:
         """Return the seconds until the next poll or run. None waits for the end of a run."""

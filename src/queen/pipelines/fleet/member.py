@@ -80,10 +80,10 @@ class Member:
         if self.has_query:
             return self.report
 
-        def report(said: Any) -> None:  # noqa: ANN401 - its own
+        def report(progress: Any) -> None:  # noqa: ANN401 - its own
             if stopping.is_set():
                 raise Stopped
-            self.report(said, rows=self._rows + said.rows, error=None)
+            self.report(progress, rows=self._rows + progress.rows, error=None)
 
         return report
 
@@ -115,16 +115,16 @@ class Member:
         self.is_running, self.is_first = False, True
         self.error = error
         self._attempts += 1
-        told = reason(error) if not isinstance(error, errors.QueenError) else error
+        text = reason(error) if not isinstance(error, errors.QueenError) else error
         repeats = self.is_polled or self.is_stream or self.entry.every_seconds is not None
         if not repeats and (self._attempts > retries or isinstance(error, _PERMANENT)):
             self.has_ended = True
             self.report.close(error)
-            return f"{self.name}: failed: {told}"
+            return f"{self.name}: failed: {text}"
         seconds = min(_LONGEST_SECONDS, 2.0 ** (self._attempts - 1))
         self.next_at = time.monotonic() + seconds
         self.report.fail(error)
-        return f"{self.name}: failed, next attempt in {seconds:.0f} s: {told}"
+        return f"{self.name}: failed, next attempt in {seconds:.0f} s: {text}"
 
     def state(self) -> State:
         """Return the current state."""

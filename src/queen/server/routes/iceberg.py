@@ -79,8 +79,11 @@ def _translated(handler: Handler) -> Handler:
         try:
             return await handler(call)
         except errors.QueenError as error:
-            status = error.http_status
+            # After 503, clients delete the files of a commit, which may have been applied.
+            status = 504 if isinstance(error, errors.OutcomeUnknown) else error.http_status
             kind = _KINDS.get(status, type(error).__name__)
+            if status == 404 and "table" not in call.parameters:
+                kind = "NoSuchNamespaceException"
             body = {"error": {"message": str(error), "type": kind, "code": status}}
             return Answer(body, status=status, error=type(error))
 
@@ -93,6 +96,7 @@ _KINDS: Final = {
     404: "NoSuchTableException",
     409: "CommitFailedException",
     503: "ServiceUnavailableException",
+    504: "CommitStateUnknownException",
 }
 
 

@@ -24,7 +24,7 @@ class Option(NamedTuple):
 _SOURCE: Final = (
     *("readDsn", "columns", "schema", "partitions", "startingOffset", "endingOffset"),
     *("startingTimestamp", "endingTimestamp", "maxMessagesPerTrigger", "maxBytesPerTrigger"),
-    *("failOnDataLoss", "trailingBatch", "tasks", "tier", "archive", "storage"),
+    *("failOnDataLoss", "trailingBatch", "tasks", "tier", "archive", "storage", "catalog"),
 )
 OPTIONS: Final = (
     *(Option(name, "both") for name in ("dsn", "queue")),
@@ -68,6 +68,8 @@ class SourceOptions(NamedTuple):
     archive: str | None
     storage: str
     """Options of the lake's object store, as JSON."""
+    catalog: str | None
+    """Options of the lake's catalog, as JSON. None is the catalog in Queen's database."""
 
     @property
     def replica_dsn(self) -> str | None:
@@ -119,6 +121,7 @@ def source_options(given: Mapping[str, str], environment: Mapping[str, str]) -> 
         has_lake=_has_lake(read),
         archive=read.text("archive"),
         storage=read.text("storage") or "{}",
+        catalog=read.text("catalog"),
     )
 
 

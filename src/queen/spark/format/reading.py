@@ -64,8 +64,8 @@ def check_offsets(connection: Connection, options: SourceOptions, range_: Segmen
         return
     given, other = ({}, starts) if isinstance(starts, int) else (starts, None)
     ids = None if range_.partition_ids is None else [*range_.partition_ids]
-    asked = (range_.queue_id, [*given], [*given.values()], other, ids)
-    for row in call(connection, "begins_later", *asked):
+    arguments = (range_.queue_id, [*given], [*given.values()], other, ids)
+    for row in call(connection, "begins_later", *arguments):
         raise errors.DataLost(
             f"partition {row['name']} of queue {range_.queue} begins at offset {row['first']},"
             f" after startingOffset {row['wanted']}: messages between were deleted; continue"

@@ -3,6 +3,10 @@ Write a DataFrame to a queue, exactly once: tasks stage, the driver publishes.
 
 Staged messages are invisible. The driver moves all of them to the log in one transaction, together
 with the batch number. If a batch is repeated, by any tasks, its number is already there.
+
+Spark repeats a batch after a crash, and then it is the last one and has the same messages. If its
+checkpoint was replaced by an older copy, it plans later batches again under the same numbers, with
+later messages. The sink stops such a query, because the numbers would hide the loss.
 """
 
 # pyright: basic
@@ -47,6 +51,7 @@ class Written(WriterCommitMessage):
     write_id: UUID
     entries: int
     messages: int
+    checksum: int
     app_id: str | None
     query_id: str | None
 
@@ -107,7 +112,7 @@ def _stage(
     rows = (batch for batch in batches if batch.num_rows)
     if (first := next(rows, None)) is None:
         # Most tasks of a window's batch have no rows, and need no connection.
-        return Written(task, write_id, 0, 0, app_id, query_id)
+        return Written(task, write_id, 0, 0, 0, app_id, query_id)
     with CONNECTIONS.borrow(options.dsn) as connection:
         queue = find_queue(connection, options.queue)
         staging = Staging(connection, queue, options.queue, write_id)
@@ -124,6 +129,7 @@ def _stage(
         write_id=write_id,
         entries=staging.entries,
         messages=staging.messages,
+        checksum=staging.checksum,
         app_id=app_id,
         query_id=query_id,
     )
@@ -156,15 +162,24 @@ def _is_published(
     version: int | None,
     query_id: str | None,
 ) -> bool:
-    """Whether a batch was already published. Raises InvalidOption if another query did it."""
+    """
+    Whether a batch was already published, and the number proves it.
+
+    Raises InvalidOption if another query published one with this number, and DataLost if this
+    query published a later one.
+    """
     if app_id is None or version is None:
         return False
     (row,) = call(connection, "published", app_id, queue_id, query_id)
     if row["version"] is None or version > row["version"]:
         return False
+    if query_id is None or row["is_planned"]:
+        return True
     if row["is_foreign"]:
         raise _foreign(app_id, row["version"])
-    return True
+    if version < row["version"]:
+        raise _changed(app_id, version, row["version"])
+    return False  # The last batch, perhaps: publishing compares its messages.
 
 
 def _foreign(app_id: str | None, version: int | None) -> errors.InvalidOption:
@@ -173,6 +188,16 @@ def _foreign(app_id: str | None, version: int | None) -> errors.InvalidOption:
         f"txnAppId: another streaming query, or this one with another checkpoint, has published"
         f" the batches{done} of {app_id}. Its batches have the same numbers and other messages, so"
         " they would be skipped: use another txnAppId"
+    )
+
+
+def _changed(app_id: str | None, version: int, last: int | None = None) -> errors.DataLost:
+    done = "with other messages" if last is None else f"and later ones up to {last}"
+    return errors.DataLost(
+        f"this streaming query has published batch {version} of {app_id} before, {done}. It runs"
+        " with an older copy of its checkpoint, or its query returns other rows each time, so it"
+        " would skip messages: set another option txnAppId on the sink, which publishes everything"
+        " after the checkpoint, or start with a new checkpoint"
     )
 
 
@@ -190,9 +215,13 @@ def _publish(
             _wait_for_room(connection, options, queue, sum(each.messages for each in written))
         ids, entries = [each.write_id for each in written], [each.entries for each in written]
         app_id, query_id = written[0].app_id, written[0].query_id
-        row = _published(connection, app_id, queue["id"], version, ids, entries, query_id)
+        batch = (app_id, queue["id"], version, ids, entries, query_id)
+        fingerprint = None if query_id is None else _fingerprint(written)
+        row = _published(connection, *batch, fingerprint)
         if row["outcome"] == "foreign":
             raise _foreign(app_id, None)
+        if row["outcome"] == "changed":
+            raise _changed(app_id, version)
         if row["outcome"] == "lost":
             raise errors.DatabaseUnavailable(
                 "PostgreSQL lost the staged rows, as it does in a crash. The batch was not"
@@ -200,6 +229,12 @@ def _publish(
             )
         call(connection, "notify", str(queue["id"]))
         call(connection, "forget_staged", _FORGOTTEN_SECONDS, _FORGOTTEN_AT_ONCE)
+
+
+def _fingerprint(written: Sequence[Written]) -> str:
+    """Identify the messages of a batch, whatever tasks wrote them and in which order."""
+    checksum = sum(each.checksum for each in written) % 2**64
+    return f"{sum(each.messages for each in written)}-{checksum:016x}"
 
 
 def _published(connection: Connection, *arguments: object) -> dict[str, Any]:

@@ -250,8 +250,8 @@ def _first_offset(
     check_offsets(connection, options, range_)
     starts = range_.start_offsets
     of_all, by_id = (starts, {}) if isinstance(starts, int) else (None, starts or {})
-    asked = (queue["id"], of_all, [*by_id], [*by_id.values()], _MOST_OFFSETS + 1)
-    (row,) = call(connection, "stream_start", *asked)
+    arguments = (queue["id"], of_all, [*by_id], [*by_id.values()], _MOST_OFFSETS + 1)
+    (row,) = call(connection, "stream_start", *arguments)
     offsets: dict[str, int] = row["offsets_beyond"] or row["offsets_named"] or {}
     if len(offsets) > _MOST_OFFSETS:
         raise errors.DatabaseUnavailable(

@@ -9,7 +9,7 @@ ends. So the two tiers meet at one position, whatever an archive does meanwhile.
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import and_
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -20,11 +20,12 @@ from queen import errors
 from queen.arrow.columns import BY_NAME
 from queen.arrow.database import Connection, call
 from queen.arrow.ranges import Position
-from queen.lake import DataFile, StorageOptions, open_lake
+from queen.lake import CatalogOptions, DataFile, StorageOptions, open_lake
 from queen.lake.ledger import archive_of
 from queen.lake.reading import Reader, TimeRange
 from queen.spark.format.options import Offsets, SourceOptions
 
+_Options = TypeVar("_Options", StorageOptions, CatalogOptions)
 _ROWS: Final = 20_000
 _FILTERED: Final = ("partition", "offset")
 
@@ -53,8 +54,11 @@ def archived(
     if archive is None:
         return None
     place = {name: archive[name] for name in ("name", "format", "location")}
-    storage = msgspec.json.decode(options.storage, type=StorageOptions)
-    with open_lake(options.ledger_dsn, **place, storage=storage) as lake:
+    storage = _decoded("storage", options.storage, StorageOptions)
+    catalog = None
+    if options.catalog is not None:
+        catalog = _decoded("catalog", options.catalog, CatalogOptions)
+    with open_lake(options.ledger_dsn, **place, storage=storage, catalog=catalog) as lake:
         table = lake.load()
         last = lake.last_in(table)
         if last is None:
@@ -69,6 +73,13 @@ def archived(
     during = TimeRange(options.starting_at, options.ending_at)
     parts = [LakePart(snapshot.reader, file) for file in snapshot.files_in(during)]
     return Archived(parts, Position(rows[0]["xid"]))
+
+
+def _decoded(name: str, text: str, type_: type[_Options]) -> _Options:
+    try:
+        return msgspec.json.decode(text, type=type_)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise errors.InvalidOption(f"{name}: {error}") from error
 
 
 def read_file(options: SourceOptions, part: LakePart) -> Iterator[pa.RecordBatch]:

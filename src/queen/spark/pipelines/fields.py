@@ -48,5 +48,5 @@ def explained(kind: str, name: str) -> Iterator[None]:
         if "queen.errors." in str(error):
             raise  # An error of the source or the sink.
         lines = [line for line in str(error).splitlines() if line.strip()]
-        said = (lines[0] if lines else type(error).__name__).partition(" SQLSTATE:")[0]
-        raise errors.InvalidOption(f"the {kind} {name} is invalid: {said}") from error
+        message = (lines[0] if lines else type(error).__name__).partition(" SQLSTATE:")[0]
+        raise errors.InvalidOption(f"the {kind} {name} is invalid: {message}") from error

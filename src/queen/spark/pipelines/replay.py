@@ -150,7 +150,7 @@ def run(
         plan = plan or _plan(connection, config, source, read, until)
     done = _published(config)["version"]
     pieces = list(enumerate(pairwise(plan["bounds"])))
-    say = report or (lambda _: None)
+    report_progress = report or (lambda _: None)
     progress = Progress(batch_id=-1 if done is None else done, batches=len(pieces))
     first_at = time.monotonic()
     for number, (start, end) in pieces[progress.batch_id + 1 :]:
@@ -167,10 +167,10 @@ def run(
             rows_per_second=rows / seconds,
             rows=progress.rows + rows,
         )
-        say(progress)
+        report_progress(progress)
     _check(config, plan["messages"])
     progress = msgspec.structs.replace(progress, state="idle")
-    say(progress)
+    report_progress(progress)
     return progress
 
 

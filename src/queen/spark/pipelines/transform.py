@@ -22,6 +22,7 @@ from queen.pipelines.report import Report
 from queen.redacted import redacted
 from queen.spark import register
 from queen.spark.pipelines.fields import as_json, as_partition, column, explained, fields_of
+from queen.spark.pipelines.queries import check_declaration, declare, settings, with_settings
 from queen.spark.runner.listener import listening
 
 VIEW: Final = "messages"
@@ -76,6 +77,7 @@ def check(connection: Connection, config: Config) -> None:
     for queue in (config.from_queue, config.to_queue):
         find_queue(connection, queue)
     check_replica(connection, config.read_dsn)
+    check_declaration(connection, "transform", config.name, config)
 
 
 def transformed(spark: SparkSession, messages: DataFrame, config: Config) -> DataFrame:
@@ -106,7 +108,8 @@ def start(spark: SparkSession, config: Config) -> StreamingQuery:
     writer = transformed(spark, messages, config).writeStream.format("queen").outputMode("append")
     writer = writer.options(**remembered, queue=config.to_queue).queryName(config.name)
     writer = writer.option("checkpointLocation", config.checkpoint)
-    with explained("transform", config.name):
+    declare("transform", config)
+    with explained("transform", config.name), with_settings(spark, settings(spark)):
         if config.once:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=config.every).start()

@@ -8,8 +8,8 @@ checkpoint repeats the same batches, and publishes each of them only once.
 """
 
 # pyright: basic
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -26,24 +26,11 @@ from queen.pipelines.report import Report
 from queen.redacted import redacted
 from queen.spark import register
 from queen.spark.pipelines.fields import as_json, as_partition, column, explained, fields_of
+from queen.spark.pipelines.queries import check_declaration, declare, settings, with_settings
 from queen.spark.runner.listener import listening
 
 Text = Annotated[str, Meta(min_length=1)]
 _BOUNDS: Final = ("start", "end")
-_STATE_STORE: Final = "spark.sql.streaming.stateStore"
-SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
-_DEFAULTS: Final = {
-    # State on local disks instead of JVM memory, and only its changes per batch.
-    f"{_STATE_STORE}.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
-}
-"""Settings of a query that its session does not set."""
-_ALWAYS: Final = {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}
-_REMOTE_CORES: Final = 8
-_MOST_TASKS: Final = 64
-"""Default tasks on a large cluster. Each has a store and commits it in every batch."""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -208,6 +195,7 @@ def check(connection: Connection, config: Config) -> None:
     for queue in (config.from_queue, config.to_queue):
         find_queue(connection, queue)
     check_replica(connection, config.read_dsn)
+    check_declaration(connection, "window", config.name, config)
 
 
 def start(spark: SparkSession, config: Config) -> StreamingQuery:
@@ -225,25 +213,12 @@ def start(spark: SparkSession, config: Config) -> StreamingQuery:
     results = as_messages(summed(messages, config), config)
     writer = _writer(results, config, {**remembered, "queue": config.to_queue})
     writer = writer.option("checkpointLocation", config.checkpoint).queryName(config.name)
-    with explained("window", config.name), _with_settings(spark, settings(spark, config)):
+    declare("window", config)
+    chosen = settings(spark, config.tasks)
+    with explained("window", config.name), with_settings(spark, chosen):
         if config.once:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=config.every).start()
-
-
-def settings(spark: SparkSession, config: Config) -> dict[str, str]:
-    """
-    Return Spark's settings for the query, without those that the session sets itself.
-
-    Spark's own default of 200 shuffle partitions would be 200 tasks and state stores per batch.
-    The checkpoint keeps the number and the kind of the stores, so later runs don't change them.
-    """
-    context = getattr(spark, "sparkContext", None)  # A session of Spark Connect has none.
-    cores = _REMOTE_CORES if context is None else context.defaultParallelism
-    tasks = config.tasks or min(cores, _MOST_TASKS)
-    defaults = {SHUFFLE_PARTITIONS: str(tasks), **_DEFAULTS}
-    chosen = set(spark.conf.getAll) - ({SHUFFLE_PARTITIONS} if config.tasks else set())
-    return _ALWAYS | {name: value for name, value in defaults.items() if name not in chosen}
 
 
 def run(spark: SparkSession, config: Config, *, report: Report | None = None) -> None:
@@ -268,19 +243,3 @@ def _writer(results: DataFrame, config: Config, options: Mapping[str, str]) -> D
         writer.options(**options, txnVersion=str(batch)).save()
 
     return results.writeStream.foreachBatch(write).outputMode("update")
-
-
-@contextmanager
-def _with_settings(spark: SparkSession, changes: Mapping[str, str]) -> Iterator[None]:
-    """Change the session's settings for a query that starts in the block and copies them."""
-    before = spark.conf.getAll
-    for name, value in changes.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name in changes:
-            if name in before:
-                spark.conf.set(name, before[name])
-            else:
-                spark.conf.unset(name)

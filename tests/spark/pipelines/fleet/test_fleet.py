@@ -168,6 +168,13 @@ pipelines:
     assert "Traceback" not in said
 
 
+def test_a_replay_is_not_repeated() -> None:
+    replay = {"kind": "replay", "name": "again", "from": "a", "to": "b", "every": "1d"}
+
+    with pytest.raises(errors.InvalidOption, match=r"every: remove it, because a replay runs once"):
+        declared({"pipelines": [replay]}, dsn="postgresql://db/queen", is_local=False)
+
+
 @pytest.mark.parametrize(
     ("given", "error"),
     [

@@ -15,6 +15,7 @@ from uuid import UUID
 import pytest
 
 from queen import errors
+from queen.lake.ledger import Ledger
 from queen.pipelines import kinds
 from queen.pipelines.fleet.declaration import declared
 from queen.pipelines.fleet.fleet import Fleet
@@ -24,6 +25,7 @@ from tests.spark.log import Log
 from tests.spark.pipelines.test_local_engine import queen
 
 DSN = "postgresql://ada:secret@db.example:6432/queues"
+QUEUES = "queen://db.example:6432/queues"
 URL = "https://openlineage.io/spec/"
 
 
@@ -90,44 +92,63 @@ def check(event: dict[str, Any]) -> None:
         assert facet["_schemaURL"].startswith(f"{URL}facets/")
 
 
-@pytest.mark.parametrize(
-    ("kind", "given", "inputs", "outputs"),
-    [
-        (
-            "archive",
-            {"queue": "orders", "location": "s3://key:pass@lake/raw/orders"},
-            [("queen://db.example:6432/queues", "orders")],
-            [("s3://lake", "raw/orders")],
-        ),
-        (
-            "replay",
-            {"name": "again", "from": "orders", "to": "other"},
-            [("queen://db.example:6432/queues", "orders")],
-            [("queen://db.example:6432/queues", "other")],
-        ),
-        (
-            "replay",
-            {"name": "again", "from": "orders", "to": "other", "location": "/lake/orders"},
-            [("file", "/lake/orders")],
-            [("queen://db.example:6432/queues", "other")],
-        ),
-        ("rollup", {}, [], [("postgres://db.example:6432", "queues.queen.rollups")]),
-        (
-            "window",
-            {
-                "name": "per-minute",
-                "from": "orders",
-                "to": "totals",
-                "window": {"tumbling": "1 minute"},
-                "aggregate": {"total": "sum(total)"},
-                "by": ["customer"],
-                "checkpoint": "/checkpoint",
-            },
-            [("queen://db.example:6432/queues", "orders")],
-            [("queen://db.example:6432/queues", "totals")],
-        ),
-    ],
-)
+KINDS = [
+    (
+        "archive",
+        {"queue": "orders", "location": "s3://key:pass@lake/raw/orders"},
+        [(QUEUES, "orders")],
+        [("s3://lake", "raw/orders")],
+    ),
+    (
+        "replay",
+        {"name": "again", "from": "orders", "to": "other"},
+        [(QUEUES, "orders")],
+        [(QUEUES, "other")],
+    ),
+    (
+        "replay",
+        {"name": "again", "from": "orders", "to": "other", "location": "/lake/orders"},
+        [("file", "/lake/orders")],
+        [(QUEUES, "other")],
+    ),
+    ("rollup", {}, [], [("postgres://db.example:6432", "queues.queen.rollups")]),
+    (
+        "window",
+        {
+            "name": "per-minute",
+            "from": "orders",
+            "to": "totals",
+            "window": {"tumbling": "1 minute"},
+            "aggregate": {"total": "sum(total)"},
+            "by": ["customer"],
+            "checkpoint": "/checkpoint",
+        },
+        [(QUEUES, "orders")],
+        [(QUEUES, "totals")],
+    ),
+    (
+        "transform",
+        {
+            "name": "large",
+            "from": "orders",
+            "to": "other",
+            "sql": "select payload from messages",
+            "checkpoint": "/checkpoint",
+        },
+        [(QUEUES, "orders")],
+        [(QUEUES, "other")],
+    ),
+    # The database, which knows the lake, is unavailable.
+    ("compact", {"name": "orders"}, [], []),
+    ("recall", {"queue": "orders"}, [], [(QUEUES, "orders")]),
+]
+
+
+def test_every_kind_is_tested() -> None:
+    assert {kind for kind, *_ in KINDS} == {*kinds.MODULES}
+
+
+@pytest.mark.parametrize(("kind", "given", "inputs", "outputs"), KINDS)
 def test_each_kind_names_its_inputs_and_outputs(
     collector: Collector,
     kind: str,
@@ -169,6 +190,32 @@ def test_each_kind_names_its_inputs_and_outputs(
         assert fields == ["start", "end", "customer", "total"]
 
 
+@pytest.mark.parametrize("kind", ["compact", "recall"])
+def test_the_lake_of_an_archive_is_named(
+    dsn: str, collector: Collector, tmp_path: Path, kind: str
+) -> None:
+    location = str(tmp_path / "lake")
+    given = {"compact": {"name": "orders"}, "recall": {"queue": "orders"}}[kind]
+    with Log(dsn, "orders") as log, Ledger(dsn) as ledger:
+        log.push("a", [1])
+        ledger.open("orders", "orders", "iceberg", location)
+    job = kinds.job(kind)
+    config = kinds.configured(job, given, dsn=dsn)
+
+    with Lineage({"OPENLINEAGE_URL": collector.url}) as lineage, lineage.run(job, config, "one"):
+        pass
+
+    assert collector.events
+    for event in collector.events:
+        check(event)
+        (output,) = event["outputs"]
+        assert [(each["namespace"], each["name"]) for each in event["inputs"]] == [
+            ("file", location)
+        ]
+        assert output["name"] == (location if kind == "compact" else "orders")
+        assert output["facets"]["schema"]["fields"]
+
+
 def test_archives_of_a_fleet_send_events(dsn: str, collector: Collector, tmp_path: Path) -> None:
     given = [{"kind": "archive", "queues": "orders-*", "location": f"{tmp_path}/{{queue}}"}]
     with Log(dsn, "orders-eu") as log:
@@ -177,7 +224,7 @@ def test_archives_of_a_fleet_send_events(dsn: str, collector: Collector, tmp_pat
 
         with (
             Lineage({"OPENLINEAGE_URL": collector.url}) as lineage,
-            Fleet(declaration, LocalRunner(), say=print, lineage=lineage) as fleet,
+            Fleet(declaration, LocalRunner(), print_line=print, lineage=lineage) as fleet,
         ):
             fleet.run()
 

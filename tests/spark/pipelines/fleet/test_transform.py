@@ -1,6 +1,7 @@
 """A transform writes the rows of a statement to a queue, each once, also in a fleet."""
 
 # pyright: basic
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.spark import filling
 from tests.spark.log import Log
 from tests.spark.pipelines.test_replay import by_partition
 
+STATE_STORE = "spark.sql.streaming.stateStore"
 SQL = "select who as partition, who, amount * 2 as twice from messages where amount > 1"
 ORDERS = [{"who": who, "amount": amount} for who in ("ada", "bob") for amount in (1, 2, 3)]
 DOUBLED = {who: [{"who": who, "twice": 4}, {"who": who, "twice": 6}] for who in ("ada", "bob")}
@@ -65,6 +67,20 @@ def test_a_statement_that_spark_rejects_is_an_invalid_option(
             transform.run(spark, config_of(dsn, tmp_path, sql=statement))
 
 
+def test_a_changed_statement_is_rejected_and_state_fits_the_session(
+    spark: SparkSession, dsn: str, queues: None, tmp_path: Path
+) -> None:
+    transform.run(spark, config_of(dsn, tmp_path))
+
+    offset = (tmp_path / "checkpoint" / "offsets" / "0").read_text("utf-8")
+    conf = json.loads(offset.splitlines()[1])["conf"]
+    assert conf[f"{STATE_STORE}.providerClass"].endswith("RocksDBStateStoreProvider")
+    for checkpoint in (tmp_path, tmp_path / "other"):
+        with pytest.raises(errors.InvalidOption, match=r"sql: the transform double began with"):
+            transform.run(spark, config_of(dsn, checkpoint, sql=f"{SQL} and amount < 3"))
+    assert by_partition(dsn, "doubled") == DOUBLED
+
+
 def test_a_payload_column_is_the_payload(
     spark: SparkSession, dsn: str, queues: None, tmp_path: Path
 ) -> None:
@@ -91,7 +107,9 @@ def test_a_fleet_runs_transforms_and_archives_in_one_session(
     declaration = declared({"pipelines": given}, dsn=dsn, is_local=False)
     said: list[str] = []
 
-    with Fleet(declaration, SparkRunner(spark), say=said.append, lineage=Lineage({})) as fleet:
+    with Fleet(
+        declaration, SparkRunner(spark), print_line=said.append, lineage=Lineage({})
+    ) as fleet:
         fleet.run()
 
     assert fleet.summary() == "4 pipelines: 1 archived, lag 0; 2 transformed, lag 0; 1 failed", said

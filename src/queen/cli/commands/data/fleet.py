@@ -67,7 +67,7 @@ def run(
         Lineage(os.environ) as lineage,
         runner_of(place, name, log) as runner,
     ):
-        fleet = Fleet(declaration, runner, say=say, lineage=lineage, trace=trace)
+        fleet = Fleet(declaration, runner, print_line=say, lineage=lineage, trace=trace)
         # SIGTERM is an orderly end, so the summary and the exit code follow.
         with contextlib.suppress(SystemExit), fleet, _shown(fleet):
             fleet.run()

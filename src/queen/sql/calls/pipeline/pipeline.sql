@@ -135,6 +135,14 @@ values ($1, $2, $3::bigint::text::xid8, $4::bigint::text::xid8, $5::text::jsonb,
 on conflict (app_id) do update set queue_id = s.queue_id
 returning queue_id, start_xid::text::bigint as xid, since_xid::text::bigint as since, start_offset::text as start_offset;
 
+-- name: declare
+-- The declaration of a pipeline, as stored before its first batch.
+insert into queen.declarations as d (app_id, fields, declared_at)
+values ($1, $2::text::jsonb, queen.now())
+on conflict (app_id) do update
+set fields = case when exists (select 1 from queen.streams s where s.app_id = $1) then d.fields else excluded.fields end
+returning fields::text as fields;
+
 -- name: remember_plan
 -- The end of an application's batch that starts here, as first planned.
 insert into queen.plans as p
@@ -200,11 +208,12 @@ where s.queue_id = $1
 order by s.xid, s.partition_id, s.base_offset;
 
 -- name: published
--- The last batch of an application to a queue, how many messages it has published, the time, and whether another query $3
--- published it without a stored plan of its batches.
+-- The last batch of an application to a queue, how many messages it has published, the time, whether another query $3
+-- published it, and whether the plans of its batches are stored.
 select
   p.version, coalesce(p.messages, 0) as messages, n.now,
-  coalesce(p.query_id <> $3::text, false) and not exists (select 1 from queen.streams s where s.app_id = $1) as is_foreign
+  coalesce(p.query_id <> $3::text, false) as is_foreign,
+  exists (select 1 from queen.streams s where s.app_id = $1) as is_planned
 from (select queen.now() as now) n
 left join queen.publications p on p.app_id = $1 and p.queue_id = $2;
 
@@ -221,7 +230,7 @@ copy queen.staged from stdin (format binary);
 
 -- name: publish
 -- Move staged segments to the log.
-select outcome, messages from queen.publish($1, $2, $3, $4, $5, $6);
+select outcome, messages from queen.publish($1, $2, $3, $4, $5, $6, $7);
 
 -- name: unstage
 -- Delete staged segments of failed tasks.

@@ -2,19 +2,22 @@
 --
 -- p_app_id: null for a write that is never repeated. p_queue_id: the target of all segments. p_writes: the task attempts that
 -- count, in the order of the DataFrame. p_entries: how many segments each has staged. p_query_id: the streaming query, or null.
+-- p_fingerprint: the number and a checksum of the messages, or null.
 -- Returns `published` and the number of messages, `replayed` if the batch was published before, `foreign` if another query
--- published one with this number, or `lost` if staged segments are missing and the batch was not published. Two queries are
--- the same stream if the plans of its batches are stored. Raises QN004 if a partition was removed, QN017 if a queue became encrypted.
+-- published one with this number, `changed` if this query published one with this number and other messages, or `lost` if
+-- staged segments are missing and the batch was not published. Two queries are the same stream, and two batches the same, if
+-- the plans of its batches are stored. Raises QN004 if a partition was removed, QN017 if a queue became encrypted.
 -- Locks: the publication, partitions by id, then as queen.push.
 create or replace function queen.publish (
-  p_app_id     text,
-  p_queue_id   bigint,
-  p_version    bigint,
-  p_writes     uuid[],
-  p_entries    integer[],
-  p_query_id   text,
-  out outcome  text,
-  out messages bigint
+  p_app_id      text,
+  p_queue_id    bigint,
+  p_version     bigint,
+  p_writes      uuid[],
+  p_entries     integer[],
+  p_query_id    text,
+  p_fingerprint text,
+  out outcome   text,
+  out messages  bigint
 )
   language plpgsql
   volatile
@@ -22,11 +25,12 @@ create or replace function queen.publish (
   set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
-  v_version  bigint;
-  v_query_id text;
-  v_range    record;
-  v_chunk    record;
-  v_code     text;
+  v_version     bigint;
+  v_query_id    text;
+  v_fingerprint text;
+  v_range       record;
+  v_chunk       record;
+  v_code        text;
 begin
   -- Spark records the batch when this is committed. A proxy may have dropped the setting of the connection.
   if current_setting('synchronous_commit') in ('off', 'local') then
@@ -36,14 +40,17 @@ begin
   select p_app_id, p_queue_id, -1, 0, queen.now()
   where p_app_id is not null
   on conflict (app_id, queue_id) do nothing;
-  select p.version, p.query_id into v_version, v_query_id
+  select p.version, p.query_id, p.fingerprint into v_version, v_query_id, v_fingerprint
   from queen.publications p
   where p.app_id = p_app_id and p.queue_id = p_queue_id
   for no key update;
   if p_version <= v_version then
     delete from queen.staged s where s.write_id = any (p_writes);
     outcome := case
-      when v_query_id <> p_query_id and not exists (select 1 from queen.streams s where s.app_id = p_app_id) then 'foreign'
+      when p_query_id is null or exists (select 1 from queen.streams s where s.app_id = p_app_id) then 'replayed'
+      when v_query_id <> p_query_id then 'foreign'
+      -- Spark repeats only the last batch. An earlier one was planned again, and may have later messages too.
+      when p_version < v_version or v_fingerprint <> p_fingerprint then 'changed'
       else 'replayed'
     end;
     return;
@@ -111,7 +118,9 @@ begin
 
   delete from queen.staged s where s.write_id = any (p_writes);
   update queen.publications p
-  set version = p_version, query_id = p_query_id, messages = p.messages + publish.messages, published_at = queen.now()
+  set
+    version = p_version, query_id = p_query_id, fingerprint = p_fingerprint, messages = p.messages + publish.messages,
+    published_at = queen.now()
   where p.app_id = p_app_id and p.queue_id = p_queue_id;
 end
 $$;
