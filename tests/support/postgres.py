@@ -34,7 +34,8 @@ MEMORY_BYTES = 2 << 30
 IN_MEMORY: Mapping[str, str | int] = {
     "max_wal_size": "1GB",
     # The files are in memory already, and each new or dropped database scans all buffers.
-    "shared_buffers": "32MB",
+    # `queen doctor` warns of less.
+    "shared_buffers": "128MB",
 }
 
 

@@ -63,6 +63,9 @@ class TableService:
             raise errors.BadRequest(
                 f"the commit is not valid: {error.errors()[0]['msg']}"
             ) from error
+        except (AttributeError, TypeError) as error:
+            # Functions of pyiceberg convert some fields before their types are validated.
+            raise errors.BadRequest("the commit has a field of a wrong type") from error
         _check(request.updates)
         catalog, table = self._connected(), self._load(name)
         _check_snapshots(request.updates, table.location())

@@ -12,7 +12,7 @@ from queen.engine.caches.catalogue import Catalogue, Partition
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.store.connection.database import Record
-from tests.engine.helpers import delete_queue, item, push, until
+from tests.engine.helpers import delete_queue, item, listening, push, until
 
 
 class Slow:
@@ -58,6 +58,7 @@ async def test_options_in_use_are_read_again_before_they_expire(
 ) -> None:
     # The refresh begins in the last fifth of the lifetime, which doesn't end during the test.
     async with await Engine.open(dsn, settings=Settings(catalogue_seconds=10_000)) as engine:
+        await listening(engine)  # A listener that has just connected drops all options.
         slow = Slow(engine, monkeypatch)
         slow.go.set()
         await configure(engine, {})

@@ -344,8 +344,6 @@ async def test_an_unmet_requirement_is_a_conflict(
         {"updates": [{}]},
         {"updates": [{"action": ["set-properties"]}]},
         {"updates": [{"action": "set-properties", "updates": 5}]},
-        {"updates": [{"action": "set-properties", "updates": {"comment": []}}]},
-        {"updates": [{"action": "set-properties", "updates": {"comment": "x"}, "removals": 5}]},
         {"updates": [{"action": "remove-properties", "removals": 5}]},
         {"updates": [{"action": "remove-properties", "removals": [[]]}]},
         {"updates": [{"action": "add-snapshot", "snapshot": 5}]},

@@ -44,7 +44,7 @@ async def test_a_batch_is_staged_and_published_and_wakes_consumers(
         ((_, partition_id),) = await run(pipeline, partition_ids("orders", f"p{version}"))
         write = uuid4()
         await pipeline.execute(STAGE, write, partition_id, *encode([b"1"]))
-        (row,) = await run(pipeline, ("publish", "app", id_, version, [write], [1], None))
+        (row,) = await run(pipeline, ("publish", "app", id_, version, [write], [1], None, None))
         assert (row["outcome"], row["messages"]) == ("published", 1)
         await run(pipeline, push(partition_id))
 

@@ -57,7 +57,7 @@ async def test_keys_of_the_previous_release_are_duplicates(
         assert await older.fetchrow(partition_id, f"old {n}") == ("stored", n)
     dsn = postgres.dsn(await previous.fetchval("select current_database()"))
 
-    assert await migrate(dsn) == ["0028_key_blocks", "functions"]
+    assert (await migrate(dsn))[0] == "0028_key_blocks"
 
     async with await Engine.open(dsn) as engine:
         for n in range(20):
