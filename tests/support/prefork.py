@@ -132,7 +132,7 @@ def start_queen(
     usual = (
         environment.get("PYTHONPATH") == str(SOURCE) and environment.get("NUM_WORKERS", "1") == "1"
     )
-    if usual and "pytest" in sys.modules:
+    if usual and "PYTEST_VERSION" in os.environ:
         forks = _forks(tuple(imports))
         return forks.start(arguments, environment, stdin=stdin, stdout=stdout, stderr=stderr)
     command = [sys.executable, "-m", "queen", *arguments]
