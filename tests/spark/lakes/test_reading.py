@@ -16,7 +16,7 @@ from queen.lake import Batch
 from queen.lake.reading import ALWAYS, Reader, TimeRange
 from queen.lake.records import DataFile
 from queen.spark.format.lake_files import frame
-from tests.spark.lakes.test_lakes import FORMATS, make_lake, write
+from tests.spark.lakes.test_lakes import make_lake, write
 
 NOON = datetime(2026, 11, 14, 12, tzinfo=UTC)
 
@@ -54,7 +54,10 @@ class CountingReader(Reader):
         return self._reader.read(file, columns, rows, during)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    "format",
+    ["delta", *(pytest.param(each, marks=pytest.mark.nightly) for each in ("iceberg", "parquet"))],
+)
 def test_pieces_of_a_day_open_only_files_that_overlap(
     spark: SparkSession, dsn: str, tmp_path: Path, format: str
 ) -> None:

@@ -177,7 +177,7 @@ def test_a_crash_after_any_step_loses_and_repeats_no_message(
     ]
 
 
-@pytest.mark.parametrize("format", ["iceberg", "delta"])
+@pytest.mark.parametrize("format", ["iceberg", pytest.param("delta", marks=pytest.mark.nightly)])
 def test_a_changed_schema_adds_fields_and_never_changes_one(
     task_engine: Engine, log: Log, config: Config, format: Literal["iceberg", "delta"]
 ) -> None:
@@ -212,7 +212,7 @@ def test_a_changed_schema_adds_fields_and_never_changes_one(
     assert archived(config) == log.messages()
 
 
-@pytest.mark.parametrize("format", ["iceberg", "delta"])
+@pytest.mark.parametrize("format", ["iceberg", pytest.param("delta", marks=pytest.mark.nightly)])
 def test_an_evolved_table_is_compacted(
     task_engine: Engine, log: Log, config: Config, format: Literal["iceberg", "delta"]
 ) -> None:

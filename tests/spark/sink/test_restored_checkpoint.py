@@ -55,6 +55,9 @@ def summary(spark: SparkSession, copy: Copy) -> StreamingQuery:
     return function(spark, copy, is_summary=True)
 
 
+BY_FUNCTION = pytest.param(function, marks=pytest.mark.nightly)
+
+
 def restore(copy: Copy, older: Path) -> None:
     shutil.rmtree(copy.checkpoint)
     shutil.copytree(older, copy.checkpoint)
@@ -68,7 +71,7 @@ def forget_commit(copy: Copy) -> None:
         (commits / name).unlink()
 
 
-@pytest.mark.parametrize("start", [begin, function])
+@pytest.mark.parametrize("start", [begin, BY_FUNCTION])
 def test_a_checkpoint_from_yesterday_stops_the_stream(
     spark: SparkSession, dsn: str, tmp_path: Path, start: Start
 ) -> None:
@@ -90,7 +93,9 @@ def test_a_checkpoint_from_yesterday_stops_the_stream(
         assert staged(dsn) == 0
 
 
-@pytest.mark.parametrize("start", [begin, function, summary])
+@pytest.mark.parametrize(
+    "start", [begin, BY_FUNCTION, pytest.param(summary, marks=pytest.mark.nightly)]
+)
 def test_a_checkpoint_without_the_last_batch_stops_the_stream(
     spark: SparkSession, dsn: str, tmp_path: Path, start: Start
 ) -> None:
@@ -110,7 +115,7 @@ def test_a_checkpoint_without_the_last_batch_stops_the_stream(
     assert (messages(dsn, "b"), staged(dsn)) == (written, 0)
 
 
-@pytest.mark.parametrize("start", [begin, function])
+@pytest.mark.parametrize("start", [begin, BY_FUNCTION])
 def test_a_batch_that_spark_repeats_is_published_once(
     spark: SparkSession, dsn: str, tmp_path: Path, start: Start
 ) -> None:
@@ -146,6 +151,7 @@ def test_with_a_name_a_restored_checkpoint_repeats_the_same_batches(
     assert assert_copied(dsn) == 7 * BATCH
 
 
+@pytest.mark.nightly
 def test_another_name_publishes_the_batches_of_a_restored_checkpoint_again(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:
