@@ -184,13 +184,15 @@ class Popper:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _follow_push(self, queue_ids: Collection[int]) -> list[FollowingPop]:
+    def _follow_push(self, queue_ids: Collection[int], messages: int) -> list[FollowingPop]:
         """Pops of idle targets, for messages that are about to be stored."""
+        # Each pop takes at least one of them. The pop after the last one finds the target dry.
+        most = min(messages + 1, MOST_COMBINED)
         following: list[FollowingPop] = []
         for target in () if self._is_closed else self.waiters.idle(queue_ids):
             if len(following) >= _MOST_FOLLOWING:
                 break  # The push wakes the others after its transaction.
-            units = list(islice(target.asking(), MOST_COMBINED))
+            units = list(islice(target.asking(), most))
             if units and (pop := self.claims.follow_push(target, units)) is not None:
                 found: asyncio.Future[list[rows.Record]] = (
                     asyncio.get_running_loop().create_future()

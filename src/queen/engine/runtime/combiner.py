@@ -59,8 +59,8 @@ class Combiner:
         self._started_at = 0.0
         self._carried = 0
         """Requests of the last call."""
-        self.follow_push: Callable[[Collection[int]], Sequence[FollowingPop]] = _no_pops
-        """Creates pops for the waiters of queues whose messages are about to be stored."""
+        self.follow_push: Callable[[Collection[int], int], Sequence[FollowingPop]] = _no_pops
+        """Creates pops for the waiters of queues with this many messages about to be stored."""
 
     async def push(self, push: Push) -> Rows:
         """Store segments."""
@@ -125,7 +125,7 @@ class Combiner:
             if push is not None:
                 parts += [
                     _Part("pop", each.pop, len(each.pop.batches), each.rows, each.announce)
-                    for each in self.follow_push(push.queue_ids)
+                    for each in self.follow_push(push.queue_ids, sum(push.counts))
                 ]
             if len(parts) == 1:
                 await self._alone(parts[0])
@@ -174,8 +174,8 @@ class Combiner:
             _fail(part.rows, error)
 
 
-def _no_pops(queue_ids: Collection[int]) -> Sequence[FollowingPop]:
-    del queue_ids
+def _no_pops(queue_ids: Collection[int], messages: int) -> Sequence[FollowingPop]:
+    del queue_ids, messages
     return ()
 
 
