@@ -1,6 +1,7 @@
 """Metrics in memory: counters, gauges and histograms, merged and rendered for Prometheus."""
 
 import math
+from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 from typing import Final
 
@@ -31,7 +32,7 @@ class Histogram:
     __slots__ = ("bins", "total")
 
     def __init__(self, bins: dict[int, int] | None = None, total: float = 0.0) -> None:
-        self.bins: dict[int, int] = bins or {}
+        self.bins: dict[int, int] = defaultdict(int, bins or {})
         self.total = total
 
     def observe(self, value: float, count: int = 1) -> None:
@@ -39,8 +40,7 @@ class Histogram:
         bin_ = math.ceil(4 * _LOG2(value)) + _LOWEST if value > 0.000123 else 0
         if bin_ > _LAST:
             bin_ = _LAST
-        bins = self.bins
-        bins[bin_] = bins.get(bin_, 0) + count
+        self.bins[bin_] += count
         self.total += value * count
 
     @property
@@ -49,7 +49,7 @@ class Histogram:
 
     def add(self, bins: Mapping[int, int], total: float = 0.0) -> None:
         for bin_, count in bins.items():
-            self.bins[bin_] = self.bins.get(bin_, 0) + count
+            self.bins[bin_] += count
         self.total += total
 
     def percentile(self, share: float) -> float | None:

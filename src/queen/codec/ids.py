@@ -26,6 +26,7 @@ _OURS: Final = re.compile(
 )
 _DIGITS: Final = re.compile(r"[0-9a-f]+", re.ASCII)
 _FRONT: Final = 24
+_TOKEN_DIGITS: Final = 32
 _PARTITION: Final = re.compile(r"[0-9]{1,4}\.([1-9][0-9]{0,14})", re.ASCII)
 _sha256 = hashlib.sha256
 with contextlib.suppress(ImportError):
@@ -59,7 +60,11 @@ class Lease(NamedTuple):
         """Raise LeaseLost if the text cannot be a lease id."""
         try:
             shard, delivery_id, claimed_ms, token = lease_id.split(".")
-            lease = cls(int(shard), int(delivery_id), UUID(hex=token), int(claimed_ms))
+            if len(token) != _TOKEN_DIGITS:
+                raise ValueError(token)
+            # Twice as fast as by `hex`, which allows other forms.
+            uuid = UUID(int=int(token, 16))
+            lease = cls(int(shard), int(delivery_id), uuid, int(claimed_ms))
         except ValueError as error:
             raise errors.LeaseLost(f"{lease_id!r} is not a lease") from error
         if not 0 <= lease.delivery_id < 2**63:
@@ -120,6 +125,8 @@ def places_of(message_ids: Sequence[str]) -> tuple[int, list[int]] | None:
     first = place_of(message_ids[0])
     if first is None:
         return None
+    if len(message_ids) == 1:
+        return first.partition_id, [first.offset]
     front = message_ids[0][:_FRONT]
     tails = [each[_FRONT:] for each in message_ids if each.startswith(front)]
     if len(tails) < len(message_ids) or set(map(len, tails)) != {12}:

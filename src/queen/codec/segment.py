@@ -13,6 +13,7 @@ from queen.errors import MessagesDamaged
 Buffer = bytes | bytearray | memoryview
 
 _INT32: Final = struct.Struct("<i")
+_ENDS_OF_ONE: Final = struct.Struct("<ii")
 _IS_LITTLE: Final = sys.byteorder == "little"
 
 
@@ -46,6 +47,8 @@ def _ends_of_sizes(sizes: Iterable[int]) -> bytes:
 
 def encode(payloads: Sequence[Buffer]) -> tuple[bytes, bytes]:
     """The body and ends of a segment with these payloads."""
+    if len(payloads) == 1:
+        return bytes(payloads[0]), _ENDS_OF_ONE.pack(0, len(payloads[0]))
     return b"".join(payloads), ends_of(payloads)
 
 

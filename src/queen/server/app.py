@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -18,13 +19,13 @@ from queen.server.http.call import Call, Route
 from queen.server.http.cycles import DirectCycle
 from queen.server.http.head import Connection, Head
 from queen.server.http.known_heads import KnownHeads, Recognised
-from queen.server.http.problems import refusal
 from queen.server.http.router import Router
 from queen.server.http.scope_keys import EXCHANGE, ClientGone, Exchange
 from queen.server.http.static_files import StaticFiles, without_prefix
 from queen.server.memory_budget import Unsent
 from queen.server.metrics.host import WorkerSlot
 from queen.server.middleware import audit
+from queen.server.middleware.response_cache import ResponseCache
 from queen.server.routes import iceberg
 from queen.server.routes.table import ROUTES
 from queen.server.runtime import Runtime
@@ -89,17 +90,22 @@ class App:
 
     async def respond(self, call: Call, send: Send | None = None) -> None:
         """Handle a call, and send its response."""
-        assert self.runtime is not None
+        runtime = self.runtime
+        assert runtime is not None
+        started_at = time.perf_counter()
         self._running += 1
         try:
-            answer = await self.runtime.observer.answer(call, self._answer)
+            answer = await self._answer(call, runtime)
         except ClientGone:
             return
+        except Exception as error:
+            answer = runtime.observer.refused(call, error)
         finally:
             self._running -= 1
             call.share.give_back()
             if not self._running:
                 self._is_idle.set()
+        runtime.observer.count(call, answer, time.perf_counter() - started_at)
         exchange = call.exchange
         if exchange is not None and (raw_head := exchange.raw_head) and answer.status < 400:
             self.known_heads.learn(raw_head, call)
@@ -109,18 +115,36 @@ class App:
             headers += encoded(self._origins.cors(origin))
         if call.spent is not None:
             headers += b"server-timing: db;dur=%.1f\r\n" % (1000 * sum(call.spent))
-        await reply(send, exchange, answer, headers, is_head=call.method == "HEAD")
+        await reply(send, exchange, answer, headers, is_head=call.head.method == "HEAD")
 
-    async def _answer(self, call: Call) -> Answer:
-        """Find the route, check the origin and the caller, and run the handler."""
+    async def _answer(self, call: Call, runtime: Runtime) -> Answer:
+        """Find the route, check the origin and the caller, and write the audit record."""
         if call.route is None:
             answer = await self._route(call)
             if answer is not None:
                 return answer
         route = call.route
         assert route is not None
-        await _authorize(call, route)
-        return await self._handle(call, route)
+        if call.state.is_draining and not route.is_public:
+            raise errors.Draining("this process is shutting down")
+        if call.state.authenticator.is_open:
+            call.caller = ANYBODY
+        else:
+            await _authorize(call, route)
+        observer = runtime.observer
+        handling = _handle(call, route, runtime.cache)
+        try:
+            answer = await (observer.traced(call, handling) if observer.is_tracing else handling)
+        except ClientGone:
+            raise
+        except Exception as error:
+            answer = observer.refused(call, error)
+        is_audited = route.permission in AUDITED
+        if is_audited and route.method != "GET":
+            runtime.cache.clear()
+        if is_audited or route.is_payload_view:
+            await audit.write(call, route, answer.status)
+        return answer
 
     async def _route(self, call: Call) -> Answer | None:
         """Find the route and check the origin, or respond without a route."""
@@ -142,33 +166,6 @@ class App:
         )
         return None
 
-    async def _handle(self, call: Call, route: Route) -> Answer:
-        """Run the handler of an authorized call, and write the audit record."""
-        assert self.runtime is not None
-        observer, cache = self.runtime.observer, self.runtime.cache
-        try:
-            with observer.span(call):
-                if not (call.is_known or route.is_probe):
-                    await call.refuse_unknown(route)
-                if route.method == "GET" and route.permission in _TIMED:
-                    call.spent = []
-                    SPENT.set(call.spent)
-                if route.is_shared:
-                    answer = await cache.answer(call, route.handler)
-                else:
-                    answer = await route.handler(call)
-        except errors.QueenError as error:
-            answer = refusal(error, call.request_id)
-        except ClientGone:
-            raise
-        except Exception as error:
-            answer = observer.unexpected(call, error)
-        if route.method != "GET" and route.permission in AUDITED:
-            cache.clear()
-        if route.permission in AUDITED or route.is_payload_view:
-            await audit.write(call, route, answer.status)
-        return answer
-
     async def _live(self, receive: Receive, send: Send) -> None:
         """Open the runtime at startup, and close it at shutdown."""
         await receive()
@@ -179,6 +176,7 @@ class App:
                 origins=self._origins,
                 oidc=self._oidc,
                 unsent=self.unsent,
+                responding=App.respond.__code__,
             )
         except errors.QueenError as error:
             logs.get().error(Event.START_FAILED, reason=str(error))
@@ -219,18 +217,24 @@ async def _authorize(call: Call, route: Route) -> None:
     """Find the caller, and raise if it may not use this route."""
     authenticator = call.state.authenticator
     if route.is_public:
-        call.caller = ANYBODY if authenticator.is_open else NOBODY
+        call.caller = NOBODY
         return
-    if call.state.is_draining:
-        raise errors.Draining("this process is shutting down")
-    if authenticator.is_open:
-        caller = ANYBODY
-    else:
-        caller = await authenticator.caller(call.authorization)
-    call.caller = caller
+    call.caller = caller = await authenticator.caller(call.authorization)
     if caller.requests_per_second is not None:
         await authenticator.spend(caller)
     if route.permission is not None:
         caller.require(route.permission)
     if route.permission is Permission.ADMIN:
         caller.require_unscoped()
+
+
+async def _handle(call: Call, route: Route, cache: ResponseCache) -> Answer:
+    """Run the handler of an authorized call."""
+    if not (call.is_known or route.is_probe):
+        await call.refuse_unknown(route)
+    if route.method == "GET" and route.permission in _TIMED:
+        call.spent = []
+        SPENT.set(call.spent)
+    if route.is_shared:
+        return await cache.answer(call, route.handler)
+    return await route.handler(call)

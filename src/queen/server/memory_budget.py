@@ -89,7 +89,7 @@ class Share:
         """Count more bytes; raises TooManyBytes if they do not fit."""
         self.size_bytes += size_bytes
         budget = self._budget
-        budget.take(size_bytes)
+        budget.used_bytes += size_bytes
         if (
             budget.used_bytes > budget.limit_bytes
             and self.size_bytes > self.SMALL_BYTES
@@ -101,5 +101,5 @@ class Share:
             )
 
     def give_back(self) -> None:
-        self._budget.give_back(self.size_bytes)
+        self._budget.used_bytes -= self.size_bytes
         self.size_bytes = 0

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+from types import CodeType
 from typing import Self
 
 import msgspec
@@ -69,13 +70,19 @@ class Runtime:
         origins: Origins,
         oidc: Oidc | None,
         unsent: Unsent,
+        responding: CodeType,
     ) -> Self:
-        """Migrate the database if the settings allow it, and start all parts."""
+        """
+        Migrate the database if the settings allow it, and start all parts.
+
+        ``responding``: the code whose variable ``call`` is the current request.
+        """
         log = logs.get(worker=settings.worker_id or (slot.number if slot else 0))
         async with contextlib.AsyncExitStack() as parts:
             engine = await _open_engine(settings)
             parts.push_async_callback(engine.close)
-            state = _build_state(engine, settings, slot, unsent, log)
+            watchdog = Watchdog(log, responding)
+            state = _build_state(engine, settings, slot, unsent, watchdog)
             parts.push_async_callback(state.audit.close)
             parts.callback(state.tables.close)
             if oidc is not None:
@@ -116,7 +123,11 @@ def _openapi(path_prefix: str) -> Compressible:
 
 
 def _build_state(
-    engine: Engine, settings: Settings, slot: WorkerSlot | None, unsent: Unsent, log: logs.Log
+    engine: Engine,
+    settings: Settings,
+    slot: WorkerSlot | None,
+    unsent: Unsent,
+    watchdog: Watchdog,
 ) -> State:
     operations = Operations(engine.store, kinds(engine))
     heartbeat = Heartbeat(engine, name=settings.worker_id, adopt=operations.adopt)
@@ -125,7 +136,7 @@ def _build_state(
     process = RequestMetrics(
         engine,
         settings,
-        Watchdog(log, Observer.answer.__code__),
+        watchdog,
         requests=requests,
         unsent=unsent.budget,
     )

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from itertools import accumulate
-from typing import Final, Literal, NamedTuple
+from itertools import accumulate, chain
+from typing import Final, Literal, NamedTuple, TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -12,6 +12,7 @@ import msgspec
 from queen import errors
 from queen.store.connection.database import Database, Record
 
+T = TypeVar("T")
 _UNREADABLE: Final = (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError)
 
 
@@ -93,9 +94,8 @@ class Push(msgspec.Struct, kw_only=True):
             self.counts,
             self.bodies,
             self.ends,
-            # The driver is slow per element of an array, so an array of nulls is not sent.
-            self.extras if any(self.extras) else None,
-            self.ttls if any(self.ttls) else None,
+            _unless_nulls(self.extras),
+            _unless_nulls(self.ttls),
         )
 
     def outcome_columns(self) -> tuple[object, ...]:
@@ -111,13 +111,18 @@ class Push(msgspec.Struct, kw_only=True):
             self.key_counts if has_keys else None,
             self.producers if has_producers else None,
             self.sequences if has_producers else None,
+            *(self._scheduled_columns() if self.scheduled_partition_ids else (None,) * 6),
+            self.max_delay_seconds,
+        )
+
+    def _scheduled_columns(self) -> tuple[object, ...]:
+        return (
             self.scheduled_partition_ids,
             self.scheduled_delays,
             self.scheduled_dues,
             self.scheduled_payloads,
             self.scheduled_extras,
             self.scheduled_ttls,
-            self.max_delay_seconds,
         )
 
 
@@ -235,11 +240,11 @@ class Messages:
             "pop",
             pop.group_ids,
             pop.ready_since,
-            pop.due_since,
+            _unless_nulls(pop.due_since),
             pop.partition,
             pop.batches,
             pop.partitions,
-            pop.leases,
+            _unless_nulls(pop.leases),
             pop.is_auto,
             pop.due,
             pop.turn,
@@ -278,24 +283,13 @@ class Messages:
         segments = (
             (None,) * 7 if push is None else (*push.segment_columns(), push.max_delay_seconds)
         )
-        first = pops[0] if pops else None
         found = await self._database.fetch(
             "combine",
             *segments,
-            *_ack_columns(acks),
-            *_nack_columns(settlements),
+            *(_ack_columns(acks) if acks else (None,) * 4),
+            *(_nack_columns(settlements) if settlements else (None,) * 7),
             *_results_of(settlements),
-            list(accumulate(len(pop.batches) for pop in pops)),
-            [each for pop in pops for each in pop.group_ids],
-            [each for pop in pops for each in pop.ready_since],
-            [each for pop in pops for each in pop.due_since],
-            first and first.partition,
-            [each for pop in pops for each in pop.batches],
-            [each for pop in pops for each in pop.partitions],
-            [each for pop in pops for each in pop.leases],
-            first and first.is_auto,
-            first and first.due,
-            first and first.turn,
+            *(_pop_columns(pops) if pops else (None,) * 11),
         )
         popped: list[list[Record]] = [[] for _ in pops]
         combined = Combined([], [], popped)
@@ -384,6 +378,11 @@ def _multirange(ranges: tuple[tuple[int, int], ...]) -> str:
     return "{" + ",".join(f"[{first},{end})" for first, end in ranges) + "}"
 
 
+def _unless_nulls(values: list[T]) -> list[T] | None:
+    """An array, or null if it has only nulls: the driver is slow per array and per element."""
+    return values if any(values) else None
+
+
 def _columns(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object] | None]:
     """Rows as arrays; nulls if there are none."""
     return [list(each) for each in zip(*rows, strict=True)] if rows else [None] * width
@@ -391,8 +390,9 @@ def _columns(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object
 
 def _results_of(settlements: Sequence[Settlement]) -> list[list[object] | None]:
     """The columns of results, with nulls for settlements without one."""
-    kept = [each.kept or (None, None, None) for each in settlements]
-    return _columns(kept if any(each.kept for each in settlements) else (), 3)
+    if not any([each.kept for each in settlements]):
+        return [None] * 3
+    return _columns([each.kept or (None, None, None) for each in settlements], 3)
 
 
 def _ack_columns(acks: Sequence[Ack]) -> tuple[object, ...]:
@@ -401,7 +401,32 @@ def _ack_columns(acks: Sequence[Ack]) -> tuple[object, ...]:
         [ack.delivery_id for ack in acks],
         [ack.token for ack in acks],
         [ack.ranges and _multirange(ack.ranges) for ack in acks],
-        partition_ids if any(partition_ids) else None,
+        _unless_nulls(partition_ids),
+    )
+
+
+def _pop_columns(pops: Sequence[Pop]) -> tuple[object, ...]:
+    first = pops[0]
+    lists = [
+        (pop.group_ids, pop.ready_since, pop.due_since, pop.batches, pop.partitions, pop.leases)
+        for pop in pops
+    ]
+    columns = (
+        lists[0] if len(lists) == 1 else [[*chain(*each)] for each in zip(*lists, strict=True)]
+    )
+    groups, ready, due, batches, partitions, leases = columns
+    return (
+        list(accumulate([len(pop.batches) for pop in pops])),
+        groups,
+        ready,
+        _unless_nulls(due),
+        first.partition,
+        batches,
+        partitions,
+        _unless_nulls(leases),
+        first.is_auto,
+        first.due,
+        first.turn,
     )
 
 

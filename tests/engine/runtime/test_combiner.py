@@ -220,6 +220,31 @@ async def test_waiters_beyond_the_pushed_messages_wait_on(
     assert sorted(found) == [1, 2, 3]
 
 
+async def test_a_push_takes_one_waiter_more_than_it_has_messages(
+    patient: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the last one, the search finds out that there are no more."""
+    taken: list[int] = []
+    combine = patient.store.messages.combine
+
+    async def record(pushed: Push | None, acks: list[Ack], pops: list[Pop]) -> Combined:
+        if pushed is not None:
+            taken.extend(len(each.batches) for each in pops)
+        return await combine(pushed, acks, pops)
+
+    popping = await waiters(patient, 6)
+    monkeypatch.setattr(patient.store.messages, "combine", record)
+    for number in range(6):
+        # An earlier search may still run. Then the push takes no waiters.
+        await push(patient, "orders", number, partition=f"p{number}")
+    async with asyncio.timeout(5):
+        found = [values(await each)[0] for each in popping]
+
+    assert sorted(found) == list(range(6))
+    assert taken
+    assert max(taken) == 2
+
+
 async def test_a_push_with_a_duplicate_still_serves_the_waiter(
     patient: Engine, calls: list[str]
 ) -> None:

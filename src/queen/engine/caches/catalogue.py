@@ -119,10 +119,19 @@ class Catalogue:
 
     async def latest(self, names: Iterable[str]) -> dict[str, Queue]:
         """Queues from the cache, even if expired. Waits only for those that were never read."""
-        wanted = set(names)
-        self.refresh(wanted)
-        known = self.remembered(wanted)
-        return known | await self._read(wanted - known.keys())
+        known: dict[str, Queue] = {}
+        old: list[str] = []
+        soon = time.monotonic() + self._refresh_seconds
+        for name in names:
+            entry = self._queues.get(name)
+            if entry is not None:
+                known[name] = entry[1]
+            if entry is None or entry[0] < soon:
+                old.append(name)
+        if old:
+            self._begin(old)
+            known |= await self._read([name for name in old if name not in known])
+        return known
 
     def known(self, name: str) -> Queue | None:
         """A queue whose options are still valid. Near their expiry, this starts a refresh."""
@@ -138,7 +147,8 @@ class Catalogue:
 
     def refresh(self, names: Iterable[str]) -> None:
         """Start to read the queues whose options have expired."""
-        self._begin([name for name in names if self.known(name) is None])
+        if expired := [name for name in names if self.known(name) is None]:
+            self._begin(expired)
 
     def _begin(self, names: Collection[str]) -> None:
         """Read queues that are not being read yet, in one statement."""

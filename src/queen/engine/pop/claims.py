@@ -140,7 +140,7 @@ class Claims:
     ) -> list[rows.Record]:
         """Search once. ``send``: makes the call, maybe with other changes."""
         now = time.monotonic()
-        marks = [self._marks.setdefault(group_id, Marks()) for group_id in target.group_ids]
+        marks = [self._mark(group_id) for group_id in target.group_ids]
         # With many wake-ups per second, search only for new messages.
         is_new = not target.seeks_due and all(unit.request.wait for unit in units)
         target.seeks_due = False
@@ -225,12 +225,18 @@ class Claims:
                 gone.add(group_id)
                 self._marks.pop(group_id, None)
                 continue
-            mark = self._marks.setdefault(group_id, Marks())
+            mark = self._mark(group_id)
             mark.ready_since, mark.due_since = row["ready_since"], row["due_since"]
             self._counters.count_search(row, target.queues[group_id], target.group)
             if row["wait_seconds"] is not None:
                 waits.append(row["wait_seconds"])
         return gone, min(waits, default=None)
+
+    def _mark(self, group_id: int) -> Marks:
+        mark = self._marks.get(group_id)
+        if mark is None:
+            mark = self._marks[group_id] = Marks()
+        return mark
 
     def _turn(self, name: TargetName) -> int:
         turn = self._turns[name] = (self._turns.get(name, 0) + 1) % 1_000_000

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from msgspec import structs
 
 from queen import errors
+from queen.bounded import BoundedDict
 from queen.codec.names import QUEUE_MODE, check_name, check_queue_name
 from queen.engine.core import Core
 from queen.engine.pop.answer_size import AnswerSizer
@@ -27,6 +28,7 @@ from queen.wire.messages import PopRequest
 
 T = TypeVar("T")
 _REQUESTS_PER_CALL: Final = 256
+_MOST_REQUESTS: Final = 1_000
 _MOST_FOLLOWING: Final = 8
 """Targets that are searched in the transaction of a push, while it locks its partitions."""
 
@@ -51,6 +53,8 @@ class Popper:
         self.claims = Claims(core, self.waiters)
         core.signals.on_database_returned.subscribe(self.waiters.wake_all)
         core.combiner.follow_push = self._follow_push
+        self._requests = BoundedDict[PopRequest, tuple[PopRequest, TargetName]](_MOST_REQUESTS)
+        """Requests within the limits, by the request that was received."""
         self._claim_slots = asyncio.Semaphore(settings.pop_lanes)
         self._tasks: set[asyncio.Task[Any]] = set()
         self.waiting = 0
@@ -75,8 +79,8 @@ class Popper:
             raise errors.Draining("this process is stopping")
         if request.wait and self.waiting >= self._settings.max_waiters:
             raise errors.TooManyWaiters(f"{self.waiting} pops are waiting; try again later")
-        request = self._bounded(request)
-        target = self.waiters.target(_name_of(request))
+        request, name = self._checked(request)
+        target = self.waiters.target(name)
         unit = PendingPop(request, target)
         if request.wait:
             loop = asyncio.get_running_loop()
@@ -106,9 +110,10 @@ class Popper:
         """
         if self._is_closed:
             raise errors.Draining("this process is stopping")
-        request = structs.replace(self._bounded(request), wait=False)
+        request, name = self._checked(request)
+        request = structs.replace(request, wait=False)
         # No other pop shares it, so no other search serves this one.
-        target = Target(_name_of(request))
+        target = Target(name)
         target.is_running = True
         unit = PendingPop(request, target)
         try:
@@ -132,6 +137,14 @@ class Popper:
             self.spawn(self.give_back(deliveries))
             return True
         return False
+
+    def _checked(self, request: PopRequest) -> tuple[PopRequest, TargetName]:
+        """A request within the limits, and its target. Consumers repeat the same request."""
+        checked = self._requests.get(request)
+        if checked is None:
+            bounded = self._bounded(request)
+            checked = self._requests[request] = bounded, _name_of(bounded)
+        return checked
 
     def _bounded(self, request: PopRequest) -> PopRequest:
         settings = self._settings
@@ -179,18 +192,20 @@ class Popper:
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run a task that `close` waits for."""
-        task = asyncio.create_task(work)
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _follow_push(self, queue_ids: Collection[int]) -> list[FollowingPop]:
+    def _follow_push(self, queue_ids: Collection[int], messages: int) -> list[FollowingPop]:
         """Pops of idle targets, for messages that are about to be stored."""
+        # Each pop takes at least one of them. The pop after the last one finds the target dry.
+        most = min(messages + 1, MOST_COMBINED)
         following: list[FollowingPop] = []
         for target in () if self._is_closed else self.waiters.idle(queue_ids):
             if len(following) >= _MOST_FOLLOWING:
                 break  # The push wakes the others after its transaction.
-            units = list(islice(target.asking(), MOST_COMBINED))
+            units = list(islice(target.asking(), most))
             if units and (pop := self.claims.follow_push(target, units)) is not None:
                 found: asyncio.Future[list[rows.Record]] = (
                     asyncio.get_running_loop().create_future()

@@ -132,12 +132,17 @@ class Batcher(Generic[U]):
 
     def _start(self) -> None:
         self._is_scheduled = False
-        while self._may_flush() and (taken := self._take(self._share())):
+        loop = asyncio.get_running_loop()
+        while (
+            (self._units or self._wide)
+            and self._may_flush()
+            and (taken := self._take(self._share()))
+        ):
             keys = {key for unit in taken for key in unit.keys}
             self._busy |= keys
             self._flushes_left -= 1
             self._begun_at = time.monotonic()
-            task = asyncio.create_task(self._run(taken, keys))
+            task = loop.create_task(self._run(taken, keys))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 

@@ -59,8 +59,8 @@ class Combiner:
         self._started_at = 0.0
         self._carried = 0
         """Requests of the last call."""
-        self.follow_push: Callable[[Collection[int]], Sequence[FollowingPop]] = _no_pops
-        """Creates pops for the waiters of queues whose messages are about to be stored."""
+        self.follow_push: Callable[[Collection[int], int], Sequence[FollowingPop]] = _no_pops
+        """Creates pops for the waiters of queues with this many messages about to be stored."""
 
     async def push(self, push: Push) -> Rows:
         """Store segments."""
@@ -77,7 +77,7 @@ class Combiner:
 
     async def ack(self, acks: Sequence[Ack]) -> Rows:
         """Settle deliveries."""
-        if len(acks) > MOST_COMBINED or any(ack.kept for ack in acks):
+        if len(acks) > MOST_COMBINED or any([ack.kept for ack in acks]):
             return await self._messages.ack(acks)
         return await self._join("ack", acks, len(acks))
 
@@ -102,10 +102,11 @@ class Combiner:
     def _start(self) -> None:
         self._timer = None
         self._started_at = time.monotonic()
-        self._carried = sum(part.size for part in self._parts)
+        self._carried = sum([part.size for part in self._parts])
+        loop = asyncio.get_running_loop()
         while self._parts:
             self._running += 1
-            task = asyncio.create_task(self._send(self._take()))
+            task = loop.create_task(self._send(self._take()))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -113,11 +114,15 @@ class Combiner:
         """The next call: one push, one call of ack, and all pops. They are few."""
         taken: list[_Part] = []
         left: list[_Part] = []
+        verbs: set[str] = set()
         for part in self._parts:
-            is_second = part.verb != "pop" and any(each.verb == part.verb for each in taken)
-            (left if is_second else taken).append(part)
+            (left if part.verb in verbs else taken).append(part)
+            if part.verb != "pop":
+                verbs.add(part.verb)
         self._parts = left
-        return sorted(taken, key=lambda part: _ORDER.index(part.verb))
+        if len(taken) > 1:
+            taken.sort(key=lambda part: _ORDER.index(part.verb))
+        return taken
 
     async def _send(self, parts: list[_Part]) -> None:
         try:
@@ -125,7 +130,7 @@ class Combiner:
             if push is not None:
                 parts += [
                     _Part("pop", each.pop, len(each.pop.batches), each.rows, each.announce)
-                    for each in self.follow_push(push.queue_ids)
+                    for each in self.follow_push(push.queue_ids, sum(push.counts))
                 ]
             if len(parts) == 1:
                 await self._alone(parts[0])
@@ -163,19 +168,15 @@ class Combiner:
                 _finish(part.rows, next(popped))
 
     async def _alone(self, part: _Part) -> None:
-        calls: dict[str, Callable[[Any], Awaitable[Rows]]] = {
-            "push": self._messages.push,
-            "ack": self._messages.ack,
-            "pop": self._messages.pop,
-        }
+        send: Callable[[Any], Awaitable[Rows]] = getattr(self._messages, part.verb)
         try:
-            _finish(part.rows, await calls[part.verb](part.call))
+            _finish(part.rows, await send(part.call))
         except Exception as error:
             _fail(part.rows, error)
 
 
-def _no_pops(queue_ids: Collection[int]) -> Sequence[FollowingPop]:
-    del queue_ids
+def _no_pops(queue_ids: Collection[int], messages: int) -> Sequence[FollowingPop]:
+    del queue_ids, messages
     return ()
 
 

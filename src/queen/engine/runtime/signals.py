@@ -87,6 +87,8 @@ class Signals:
     def groups_ready(self, group_ids: Iterable[int]) -> None:
         """These groups have messages to pop."""
         ids = set(group_ids)
+        if not ids:
+            return
         self.on_groups_ready(ids)
         if self.notifications is not None:
             self.notifications.tell(group_ids=ids)

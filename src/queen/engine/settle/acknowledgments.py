@@ -303,6 +303,8 @@ class Acknowledger:
 
     def _check_texts(self, each: Acknowledgment) -> None:
         """Reject names that a push would reject, because PostgreSQL may fail to store them."""
+        if not (each.transaction_id or each.consumer_group):
+            return
         names = (("transactionId", each.transaction_id), ("consumerGroup", each.consumer_group))
         for what, name in names:
             if name:

@@ -26,6 +26,9 @@ class Permission(StrEnum):
     DESTROY = "destroy"
     ADMIN = "admin"
 
+    # Looked up several times per request. That of Enum is written in Python.
+    __hash__ = str.__hash__
+
 
 AUDITED: Final = frozenset(
     {Permission.CONFIGURE, Permission.OPERATE, Permission.DESTROY, Permission.ADMIN}

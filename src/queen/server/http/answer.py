@@ -66,10 +66,8 @@ async def reply(
         lines += b"content-type: %b\r\n" % answer.media_type.encode()
     elif body:
         lines += _JSON
-    for name, value in (answer.headers or {}).items():
-        if "\r" in value or "\n" in value:
-            raise ValueError(f"the value of header {name} contains a line break")
-        lines += b"%b: %b\r\n" % (name.lower().encode(), value.encode("latin-1", "replace"))
+    if answer.headers:
+        lines += _encoded(answer.headers)
     if is_head:
         body = b""
     if exchange is None:
@@ -84,3 +82,12 @@ async def reply(
         await undo()
     if answer.upgrade is not None and is_sent:
         answer.upgrade()
+
+
+def _encoded(headers: Mapping[str, str]) -> bytes:
+    lines: list[bytes] = []
+    for name, value in headers.items():
+        if "\r" in value or "\n" in value:
+            raise ValueError(f"the value of header {name} contains a line break")
+        lines.append(b"%b: %b\r\n" % (name.lower().encode(), value.encode("latin-1", "replace")))
+    return b"".join(lines)

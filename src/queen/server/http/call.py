@@ -166,9 +166,8 @@ class Call:
         self.is_known = False
         """Whether all that depends only on the head was checked for an earlier request: the route,
         the origin, the query string, the media type of the body."""
-        given = head.headers.get(b"x-request-id", b"").decode("latin-1")
-        is_usable = 0 < len(given) <= 128 and given.isprintable()
-        self.request_id = given if is_usable else f"{_PROCESS}{next(_NUMBERS):x}"
+        given = head.headers.get(b"x-request-id")
+        self.request_id = (given and _usable(given)) or f"{_PROCESS}{next(_NUMBERS):x}"
 
     def header(self, name: bytes) -> str | None:
         """Return a header by its name in lower case."""
@@ -298,6 +297,12 @@ class Call:
     def visible(self, names: Iterable[str]) -> Awaitable[set[str]]:
         """Return the queues that the caller may see."""
         return queue_scopes.visible(self.state.engine, self.caller, names)
+
+
+def _usable(request_id: bytes) -> str | None:
+    """Return the id that a client gave its request, if it can be logged."""
+    text = request_id.decode("latin-1")
+    return text if len(text) <= 128 and text.isprintable() else None
 
 
 def trace_of(traceparent: str) -> str | None:

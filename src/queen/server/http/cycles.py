@@ -35,19 +35,16 @@ class _Responding:
             await self.flow.drain()
         if self.disconnected:
             return False
-        head = [
-            STATUS_LINE[status],
-            *[b"%b: %b\r\n" % pair for pair in self.default_headers],
-            headers,
-            b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n",
-        ]
+        head = STATUS_LINE[status] + headers
+        for pair in self.default_headers:
+            head += b"%b: %b\r\n" % pair
+        head += b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
         self.response_started = self.response_complete = True
         if len(body) <= _JOINED_BYTES:
-            head.append(body)
-            self.transport.write(b"".join(head))
+            self.transport.write(head + body)
         else:
             # Without a copy, because it may wait in the transport for a long time.
-            self.transport.write(b"".join(head))
+            self.transport.write(head)
             self.transport.write(body)
         # If a write fails immediately, the transport closes, and connection_lost is called later.
         is_reset = self.transport.is_closing()

@@ -70,8 +70,8 @@ class KnownHeads:
         parts = _without_length(data, end)
         if parts is None or parts[1] != len(data) - end:
             return None
-        known = self._known.get(_hash(parts[0]))
-        if known is None or not self._may_have(known, parts[1]):
+        known = self._find(*parts)
+        if known is None:
             return None
         place = known.authorization
         return known, data[end:], None if place is None else parts[0][place].decode("latin-1")
@@ -82,12 +82,14 @@ class KnownHeads:
         parts = _without_length(data, end)
         if parts is None or not len(data) - end < parts[1] <= _MOST_AWAITED_BYTES:
             return False
-        known = self._known.get(_hash(parts[0]))
-        return known is not None and self._may_have(known, parts[1])
+        return self._find(*parts) is not None
 
-    def _may_have(self, known: KnownHead, body_bytes: int) -> bool:
-        """Whether a request with this head may have a body of this size."""
-        return not body_bytes or (known.has_body and body_bytes <= self._most_body_bytes)
+    def _find(self, head: bytes, body_bytes: int) -> KnownHead | None:
+        """Return a head, if its requests may have a body of this size."""
+        known = self._known.get(blake2b(head, digest_size=32).digest())
+        if known is None or not body_bytes:
+            return known
+        return known if known.has_body and body_bytes <= self._most_body_bytes else None
 
     def learn(self, raw_head: bytes, call: Call) -> None:
         """Remember the head of a request that was served successfully."""
@@ -112,7 +114,9 @@ class KnownHeads:
             if name not in (b"authorization", b"content-length")
         }
         has_body = body_bytes > 0 and route.body is not None
-        self._known[_hash(head)] = KnownHead(call.head, route, call.parameters, place, has_body)
+        # Not the head itself, so that no credentials stay in memory.
+        digest = blake2b(head, digest_size=32).digest()
+        self._known[digest] = KnownHead(call.head, route, call.parameters, place, has_body)
 
 
 def whole_head(data: bytes, body_bytes: int) -> bytes | None:
@@ -150,8 +154,3 @@ def _is_plain(raw_head: bytes, headers: Mapping[bytes, bytes]) -> bool:
     if b"content-length" not in headers:
         return at < 0 and count == 0
     return count == 1 and lowered.startswith(b"\r\ncontent-length: ", at - 11)
-
-
-def _hash(head: bytes) -> bytes:
-    """Return a hash instead of the head, so that no credentials stay in memory."""
-    return blake2b(head, digest_size=32).digest()

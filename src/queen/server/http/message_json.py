@@ -56,12 +56,7 @@ def _run(delivery: Delivery, run: Run, first: int, end: int, shared: bytes) -> b
 
 def _shared(delivery: Delivery, queue: Queue | None) -> bytes:
     """Encode the common fields of a delivery's messages."""
-    options = b"{}"
-    if queue is not None:
-        options = b'{"leaseTime":%b,"retryLimit":%d}' % (
-            _ENCODE(plain(queue.lease_seconds)),
-            queue.retry_limit,
-        )
+    options = b"{}" if queue is None else _options(queue.lease_seconds, queue.retry_limit)
     return (
         b',"queue":%b,"partition":%b,"partitionId":"%b","leaseId":%b,"leaseExpiresAt":%b,'
         b'"consumerGroup":%b,"attempt":%d,"retryCount":%d,"priority":%d,"options":%b'
@@ -77,6 +72,12 @@ def _shared(delivery: Delivery, queue: Queue | None) -> bytes:
         delivery.level,
         options,
     )
+
+
+@functools.lru_cache(maxsize=10_000)
+def _options(lease_seconds: float, retry_limit: int) -> bytes:
+    """Encode the options of a queue."""
+    return b'{"leaseTime":%b,"retryLimit":%d}' % (_ENCODE(plain(lease_seconds)), retry_limit)
 
 
 def _splice(chunks: list[bytes], delivery: Delivery, shared: bytes) -> None:
@@ -155,13 +156,5 @@ def acknowledged(answers: Sequence[Acknowledged]) -> bytes:
 
 def instant(at: datetime) -> bytes:
     """Format a timestamp as RFC 3339 in UTC, in milliseconds."""
-    at = at.astimezone(UTC)
-    return b"%04d-%02d-%02dT%02d:%02d:%02d.%03dZ" % (
-        at.year,
-        at.month,
-        at.day,
-        at.hour,
-        at.minute,
-        at.second,
-        at.microsecond // 1000,
-    )
+    text = at.astimezone(UTC).isoformat(timespec="milliseconds")
+    return b"%bZ" % text.removesuffix("+00:00").encode()

@@ -214,13 +214,13 @@ class Protocol(HttpToolsProtocol):
     def _respond_directly(self, found: Recognised) -> None:
         """Serve a request in this callback. While it waits, later requests are queued."""
         self._since = self._resting_since = None
-        cycle = DirectCycle(self, found[1], self._disconnect)
-        self._answering = cycle
-        self.cycle = cast("RequestResponseCycle", cycle)  # It has what uvicorn uses of one.
+        # It has what uvicorn uses of its own cycle, and of a task.
+        cycle: Any = DirectCycle(self, found[1], self._disconnect)
+        self._answering = self.cycle = cycle
         cycle.start(self.direct.respond_directly(found, cycle, self._connection))
         if cycle.is_running:
             # A stopping server waits for it, and cancels it in the end.
-            self.tasks.add(cast("asyncio.Task[None]", cycle))
+            self.tasks.add(cycle)
 
     def _await_body(self, data: bytes) -> None:
         """Keep a known head until its body has arrived, as many clients send it separately."""

@@ -1,8 +1,7 @@
 """Count, log and trace every call."""
 
 import contextlib
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -11,7 +10,6 @@ from queen.server import logs
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call
 from queen.server.http.problems import refusal
-from queen.server.http.scope_keys import ClientGone
 from queen.server.metrics.requests import RequestMetrics
 from queen.server.middleware.tracing import Tracing
 from queen.telemetry import Event
@@ -37,25 +35,19 @@ class Observer:
         self._tracing = tracing
         self._logs_all = logs_all
 
-    async def answer(self, call: Call, answer: Callable[[Call], Awaitable[Answer]]) -> Answer:
-        """Handle a call, count it, and convert errors to responses."""
-        started_at = time.perf_counter()
-        try:
-            answered = await answer(call)
-        except ClientGone:
-            raise
-        except errors.QueenError as error:
-            answered = refusal(error, call.request_id)
-        except Exception as error:
-            answered = self.unexpected(call, error)
+    def refused(self, call: Call, error: Exception) -> Answer:
+        """Convert an error to a response. Unexpected ones are logged."""
+        shown = error if isinstance(error, errors.QueenError) else self.shown(call, error)
+        return refusal(shown, call.request_id)
+
+    def count(self, call: Call, answered: Answer, seconds: float) -> None:
+        """Count a call, and log it if it failed."""
         path = call.route.path if call.route else _NO_ROUTE
-        seconds = time.perf_counter() - started_at
-        self._metrics.count_request(path, call.method, answered.status, seconds)
+        self._metrics.count_request(path, call.head.method, answered.status, seconds)
         if answered.error is not None:
             self._metrics.count_error(answered.error, path)
         if answered.status >= 500 or self._logs_all:
             self._log_call(call, answered, seconds)
-        return answered
 
     @property
     def is_tracing(self) -> bool:
@@ -63,15 +55,16 @@ class Observer:
         return self._tracing is not None
 
     def span(self, call: Call) -> AbstractContextManager[None]:
-        """Return the context that a handler runs in."""
+        """Return the context that an operation runs in."""
         return _NO_SPAN if self._tracing is None else self._tracing.of_call(call)
 
-    def unexpected(self, call: Call, error: Exception) -> Answer:
-        """Log an unexpected error, and respond without its text, which may contain secrets."""
-        return refusal(self.shown(call, error), call.request_id)
+    async def traced(self, call: Call, handling: Awaitable[Answer]) -> Answer:
+        """Await the response of a handler within the span of its call."""
+        with self.span(call):
+            return await handling
 
     def shown(self, call: Call, error: BaseException) -> errors.QueenError:
-        """Log an unexpected error, and return one without its text."""
+        """Log an unexpected error, and return one without its text, which may contain secrets."""
         self._log_of(call).error(Event.UNEXPECTED, error=error)
         return errors.QueenError("an unexpected error occurred. The server's log has the details.")
 

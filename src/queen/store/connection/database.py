@@ -4,10 +4,10 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import asyncpg
 
@@ -19,9 +19,9 @@ from queen.store.connection.deadlines import Deadlines
 from queen.store.connection.options import Connecting
 from queen.store.connection.pool import NO_CONNECTION, Pool, PoolClosed
 
+T = TypeVar("T")
 _LOG: Final = logging.getLogger("queen.store")
 _RETRIED: Final = ("40001", "40P01")
-_NO_SPAN: Final = nullcontext()
 _PROBE_SECONDS: Final = 0.1
 _LONGEST_PROBE_SECONDS: Final = 0.5
 _CLOSE_SECONDS: Final = 10.0
@@ -85,7 +85,7 @@ class Database:
         self._probe: asyncio.Task[None] | None = None
         self.statements = 0
         """The number of statements sent. Tests check that an idle process sends none."""
-        self.span: Callable[[str], AbstractContextManager[None]] = lambda call: _NO_SPAN
+        self.span: Callable[[str], AbstractContextManager[None]] | None = None
         """A context for each statement, for tracing."""
         self._call_seconds: dict[str, Histogram] = {}
         self._wait_seconds = Histogram()
@@ -124,10 +124,11 @@ class Database:
         except TimeoutError:
             self._pool.terminate()
 
-    async def fetch(self, call: str, *arguments: object) -> list[Record]:
+    def fetch(self, call: str, *arguments: object) -> Coroutine[Any, Any, list[Record]]:
         """Run one call of ``sql/calls`` in its own transaction and return its rows."""
-        if call in sql.BATCHED:
-            return await self._fetch(call, arguments)
+        return (self._fetch if call in sql.BATCHED else self._fetch_limited)(call, arguments)
+
+    async def _fetch_limited(self, call: str, arguments: tuple[object, ...]) -> list[Record]:
         room = await self._enter(call)
         try:
             return await self._fetch(call, arguments)
@@ -191,11 +192,11 @@ class Database:
         deadline = self._connecting.deadline_seconds(call)
         self._deadlines.begin(connection, deadline)
         try:
-            with self.span(call):
-                if self.is_pooled:
-                    rows = await self._exchange(connection, call, arguments)
-                else:
-                    rows = await connection.fetch(sql.CALLS[call], *arguments)
+            if self.is_pooled:
+                sending = self._exchange(connection, call, arguments)
+            else:
+                sending = connection.fetch(sql.CALLS[call], *arguments)
+            rows = await (sending if self.span is None else _within(self.span(call), sending))
         except asyncpg.PostgresError as error:
             is_in_time = self._deadlines.end(connection)
             self._pool.give(connection)
@@ -293,6 +294,11 @@ class Database:
             raise
         finally:
             self._wait_seconds.observe(time.perf_counter() - started_at)
+
+
+async def _within(span: AbstractContextManager[None], sending: Awaitable[T]) -> T:
+    with span:
+        return await sending
 
 
 def _nothing() -> None:

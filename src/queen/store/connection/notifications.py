@@ -141,7 +141,7 @@ class Notifications:
         if (queue_ids or group_ids) and not self.has_listeners:
             self._is_withholding = True
             queue_ids = group_ids = ()
-        if len(words) <= _MOST_WORDS:
+        if (queue_ids or group_ids or changed_queue_ids) and len(words) <= _MOST_WORDS:
             words.update(map(str, queue_ids))
             words.update([f"{_OF_GROUP}{each}" for each in group_ids])
             words.update([f"{_OF_OPTIONS}{each}" for each in changed_queue_ids])

@@ -80,7 +80,9 @@ async def check_acks(call: Call, acknowledgments: Sequence[Acknowledgment]) -> N
     """Raise if the caller may not apply these, or this server requires their leases."""
     if call.state.settings.require_lease:
         require_leases(acknowledgments)
-    await call.require_acks(acknowledgments)
+    call.caller.require(Permission.CONSUME)  # The route of a stream has no permission.
+    if call.caller.scopes is not None:
+        await call.require_acks(acknowledgments)
 
 
 def require_leases(

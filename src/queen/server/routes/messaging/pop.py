@@ -134,7 +134,9 @@ class Popped(Answer):
 async def take(call: Call, query: PopQuery) -> Answer:
     """Lease messages for a decoded request; a `Popped` if there are any."""
     request = _pop_request(call, query)
-    await call.require_scope(Permission.CONSUME, request.queue, request.namespace)
+    call.caller.require(Permission.CONSUME)  # The route of a stream has no permission.
+    if call.caller.scopes is not None:
+        await call.require_scope(Permission.CONSUME, request.queue, request.namespace)
     acknowledgments: Sequence[Acknowledgment] = getattr(query, "acknowledgments", ())
     if acknowledgments:
         await check_acks(call, acknowledgments)
