@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from uuid import uuid4
 
@@ -12,12 +13,12 @@ import pytest
 
 from benchmarks.http_load import Connection, acking, connections, pushing, request
 from queen.store.migrations import migrate
+from tests.server.stream.streams import payloads, stream
 from tests.support.postgres import Postgres
 from tests.support.server import Server
 from tests.system.costs.statements import Statements
 from tests.system.costs.test_idle import quiet
 
-MOST_KILOBYTES = 16
 QUEUES = 100
 MEASURED_SECONDS = 20.0
 """Two rounds of background tasks and samples."""
@@ -50,47 +51,94 @@ def resident_bytes(pid: int) -> int:
     raise AssertionError("no VmRSS")
 
 
-async def idle_waiters(dsn: str, count: int) -> None:
+POP = {"wait": True, "timeout": 600_000}
+Results = Callable[[], Awaitable[bool]]
+"""Wait for the messages of all waiters. Returns whether each has some."""
+Waiting = Callable[[Server, int], AbstractAsyncContextManager[Results]]
+"""Starts pops that wait."""
+
+
+@contextlib.asynccontextmanager
+async def over_http(server: Server, count: int) -> AsyncGenerator[Results]:
+    """Waiting pops, each on its own connection."""
+    lines = await connections(server.port, count)
+    answers = [line.ask(request("/pop/queue/q", json.dumps(POP).encode())) for line in lines]
+
+    async def results() -> bool:
+        return {answer[9:12] for answer in await asyncio.gather(*answers)} == {b"200"}
+
+    yield results
+    for line in lines:
+        line.transport.abort()
+
+
+@contextlib.asynccontextmanager
+async def over_streams(server: Server, count: int) -> AsyncGenerator[Results]:
+    """Waiting pops, each on its own stream."""
+    async with contextlib.AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(stream(server)) for _ in range(count)]
+        for each in streams:
+            await each.start(pop={"queue": "q", **POP})
+
+        async def results() -> bool:
+            frames = await asyncio.gather(*(each.answer(1) for each in streams))
+            return all(map(payloads, frames))
+
+        yield results
+
+
+async def idle_waiters(
+    dsn: str,
+    count: int,
+    waiting: Waiting,
+    most_kilobytes: int,
+) -> None:
     """Measure the memory and statements of `count` waiting pops on one worker."""
     environment = {**ENVIRONMENT, "QUEEN_SAFETY_POLL_MS": "2000"}
     async with Server(dsn, environment) as server, Statements.open(dsn) as statements:
         await server.post("/configure", {"queue": "q"})
-        pop = request("/pop/queue/q", b'{"wait":true,"timeout":600000}')
         before = resident_bytes(server.pid)
-        lines = await connections(server.port, count)
-        answers = [line.ask(pop) for line in lines]
-        await quiet(statements)
-        kilobytes = (resident_bytes(server.pid) - before) / count / 1024
+        async with waiting(server, count) as results:
+            await quiet(statements)
+            kilobytes = (resident_bytes(server.pid) - before) / count / 1024
 
-        rate = await statements.per_second(MEASURED_SECONDS)
+            rate = await statements.per_second(MEASURED_SECONDS)
 
-        said = {"waiters": count, "kilobytes": round(kilobytes, 2), "statements": round(rate, 2)}
-        print(json.dumps(said), flush=True)
-        assert not any(answer.done() for answer in answers)
-        # They all waited if they are all served.
-        for start in range(0, count, 1_000):
-            items = [
-                {"queue": "q", "partition": f"p{start + n}", "payload": n}
-                for n in range(min(1_000, count))
-            ]
-            await server.post("/push", {"items": items})
-        async with asyncio.timeout(50):
-            popped = await asyncio.gather(*answers)
-        assert {answer[9:12] for answer in popped} == {b"200"}
-        assert kilobytes <= MOST_KILOBYTES
-        assert rate < 2, await statements.texts()
-        for line in lines:
-            line.transport.abort()
+            said = {"waiters": count, "kilobytes": round(kilobytes, 2), "statements": rate}
+            print(json.dumps(said), flush=True)
+            # They all waited if they are all served.
+            for start in range(0, count, 1_000):
+                items = [
+                    {"queue": "q", "partition": f"p{start + n}", "payload": n + 1}
+                    for n in range(min(1_000, count))
+                ]
+                await server.post("/push", {"items": items})
+            async with asyncio.timeout(50):
+                assert await results()
+            assert kilobytes <= most_kilobytes
+            assert rate < 2, await statements.texts()
 
 
+OVER = pytest.mark.parametrize(
+    ("waiting", "most_kilobytes"), [(over_http, 16), (over_streams, 12)], ids=["http", "streams"]
+)
+
+
+@OVER
 @pytest.mark.nightly
-async def test_a_thousand_waiters_cost_next_to_nothing(waiting_dsn: str) -> None:
-    await idle_waiters(waiting_dsn, 1_000)
+async def test_a_thousand_waiters_cost_next_to_nothing(
+    waiting_dsn: str, waiting: Waiting, most_kilobytes: int
+) -> None:
+    await idle_waiters(waiting_dsn, 1_000, waiting, most_kilobytes)
 
 
+@OVER
 @pytest.mark.slow
-async def test_ten_thousand_waiters_cost_next_to_nothing(waiting_dsn: str) -> None:
-    await idle_waiters(waiting_dsn, 10_000)
+@pytest.mark.timeout(300)
+async def test_ten_thousand_waiters_cost_next_to_nothing(
+    waiting_dsn: str, waiting: Waiting, most_kilobytes: int
+) -> None:
+    await idle_waiters(waiting_dsn, 10_000, waiting, most_kilobytes)
 
 
 class Waiters:

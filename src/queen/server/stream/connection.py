@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -63,7 +62,7 @@ class StreamConnection(FrameSocket):
         """Undo functions of deliveries that were not sent, or that the client has not read."""
         self._undoing: set[asyncio.Task[None]] = set()
         self._out: list[bytes] = []
-        self._large: deque[bytes] = deque()
+        self._large: list[bytes] = []
         """Frames that wait while a large one is decoded."""
         self._reading: asyncio.Task[None] | None = None
         self._is_full = False
@@ -94,7 +93,7 @@ class StreamConnection(FrameSocket):
         share = Share(self._state.requests)
         try:
             while self._large:
-                message = self._large.popleft()
+                message = self._large.pop(0)
                 try:
                     share.take(len(message))
                     operations = await read_large_frame(message, self._state.bodies)
