@@ -21,7 +21,16 @@ from tests.sql.interleavings.scene import (
     Violation,
     take,
 )
-from tests.sql.interleavings.verbs import ack, extend, nack, pop, push, release
+from tests.sql.interleavings.verbs import (
+    ack,
+    combine,
+    extend,
+    nack,
+    pop,
+    push,
+    push_once,
+    release,
+)
 
 DRAINED: Final = Setting(1)
 BEHIND: Final = Setting(2)
@@ -399,6 +408,31 @@ async def test_transaction_ids_checked_before_the_lock_are_stored_twice(lab: Lab
         ),
     )
     await prove(lab, pushes_of_one_transaction_id, changes, "stored twice")
+
+
+# --- producers without their lock
+
+
+async def requests_with_one_number(lab: Lab) -> None:
+    verbs = {"combine": combine(producer=1), "push": push_once("y", 1)}
+    await lab.step_through(verbs, [UNTOUCHED], is_ordered=True, partitions=("x", "y"))
+
+
+async def test_a_request_is_stored_twice_without_the_lock_of_its_producer(lab: Lab) -> None:
+    lock = r"(where p\.producer_id = n\.producer_id and p\.scope = n\.scope)\s+for no key update"
+    both = (
+        Change("producers", lock, r"\1"),
+        Change("producers", r"perform pg_advisory_xact_lock\(n\.lock\)", "perform 1"),
+    )
+    await lab.base.execute(
+        # The first request of a producer waits for the key of its row.
+        "create or replace function public.known() returns trigger language plpgsql as $$ begin"
+        " insert into queen.producers (producer_id, scope, sequence, at)"
+        " values (new.name, '*', 0, now()); return null; end $$;"
+        "create trigger known after insert on queen.queues"
+        " for each row execute function public.known()"
+    )
+    await prove(lab, requests_with_one_number, both, "stored twice")
 
 
 # --- keys in memory

@@ -64,14 +64,9 @@ class Combiner:
 
     async def push(self, push: Push) -> Rows:
         """Store segments."""
-        count = len(push.partition_ids)
+        count = max(len(push.partition_ids), len(push.producers))
         size_bytes = sum(map(len, push.bodies))
-        if (
-            not push.is_plain
-            or push.is_repeatable
-            or count > MOST_COMBINED
-            or size_bytes > _MOST_BYTES
-        ):
+        if not push.is_plain or count > MOST_COMBINED or size_bytes > _MOST_BYTES:
             return await self._messages.push(push)
         return await self._join("push", push, count)
 
