@@ -1,6 +1,7 @@
 """Pushes, acks and pops of one moment share a transaction, and errors reach only their callers."""
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from typing import Any
 from uuid import UUID
@@ -134,6 +135,25 @@ async def test_after_a_call_of_one_request_the_next_starts_immediately(
 
     for _ in range(3):
         await together(shared.push(PUSH))
+
+
+async def test_the_more_a_call_carries_the_later_the_next_one_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("queen.engine.runtime.combiner.PACE_SECONDS", 0.05)
+    shared = combiner(Recorder())
+
+    async def seconds_after(*calls: Coroutine[Any, Any, Any]) -> float:
+        began = time.monotonic()
+        await together(*calls)
+        await together(shared.push(PUSH))
+        return time.monotonic() - began
+
+    assert await seconds_after(shared.push(PUSH), shared.ack([ACK])) >= 0.1
+    await together(shared.push(PUSH))
+    assert await seconds_after(shared.push(PUSH), shared.ack([ACK]), shared.pop(POP)) >= 0.15
+    await together(shared.push(PUSH))
+    assert await seconds_after(shared.push(PUSH), shared.ack([ACK] * 9)) >= 0.2
 
 
 async def test_while_a_call_runs_others_gather_for_the_next(
