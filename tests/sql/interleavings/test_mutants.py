@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final, NamedTuple
+from collections.abc import AsyncIterator
+from typing import Final
 
 import asyncpg
 import pytest
@@ -12,6 +12,7 @@ from queen import sql
 from queen.store.messages import Ack
 from queen.store.store import Store
 from tests.sql.interleavings.lab import Lab, schedules
+from tests.sql.interleavings.mutants import Change, Check, prove
 from tests.sql.interleavings.scene import (
     LEASE_SECONDS,
     OneConnection,
@@ -37,17 +38,6 @@ BEHIND: Final = Setting(2)
 UNTOUCHED: Final = Setting(1, is_claimed=False)
 UNTOUCHED_BEHIND: Final = Setting(2, is_claimed=False)
 EXPIRED: Final = Setting(1, is_expired=True)
-
-Check = Callable[[Lab], Awaitable[None]]
-
-
-class Change(NamedTuple):
-    """A file of functions, a pattern in it, and its replacement."""
-
-    file: str
-    pattern: str
-    replacement: str
-
 
 NO_PARTITION_LOCK: Final = Change(
     "push",
@@ -128,28 +118,6 @@ KEYS: Final = r"  if p_keys is not null then\s+v_spans := .*?\n  end if;\n"
 async def lab(dsn: str) -> AsyncIterator[Lab]:
     async with Lab.open(dsn) as lab:
         yield lab
-
-
-async def mutate(lab: Lab, *changes: Change) -> None:
-    """Replace functions in this database. The pattern of each change must match."""
-    texts: dict[str, str] = {}
-    for change in changes:
-        text = texts.get(change.file, sql.FUNCTIONS[change.file])
-        mutated, count = re.subn(change.pattern, change.replacement, text, flags=re.DOTALL)
-        assert count, f"{change.file}.sql has no {change.pattern!r}"
-        assert mutated != text
-        texts[change.file] = mutated
-    await lab.base.execute("set check_function_bodies = off")
-    for text in texts.values():
-        await lab.base.execute(text)
-
-
-async def prove(lab: Lab, check: Check, changes: tuple[Change, ...], match: str) -> None:
-    """Check that the real SQL passes and that the mutant fails."""
-    await check(lab)
-    await mutate(lab, *changes)
-    with pytest.raises(Violation, match=match):
-        await check(lab)
 
 
 # --- no partition lock

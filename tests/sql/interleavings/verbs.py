@@ -108,7 +108,7 @@ def combine(partition: str = "x", *, is_plain: bool = True, producer: int | None
 
 
 def push_once(partition: str, producer: int) -> Verb:
-    """Push one message as a request of the scene's producer, alone."""
+    """Push one message as a request of the scene's producer, in a call of its own."""
 
     async def verb(scene: Scene, store: Store) -> None:
         columns = segment([scene.partition_ids[partition]])

@@ -13,7 +13,7 @@ PACE_SECONDS: Final = 0.001
 """While several requests share a call, the next call begins this long after it per request."""
 _LEAST_PACED: Final = 2
 _MOST_PACED: Final = 4
-"""At least and at most so many requests count: two clients that take turns wait little."""
+"""Bounds of the number of requests. Two clients that take turns wait two milliseconds."""
 MOST_COMBINED: Final = 64
 """Segments, acks or requests of a part. Larger parts fill a call of their own."""
 _MOST_BYTES: Final = 64 * 1024
