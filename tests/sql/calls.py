@@ -135,11 +135,14 @@ def combine(
     acked: Sequence[Lease] = (),
     nacked: Sequence[Lease] = (),
     popped: Sequence[int] = (),
+    producers: Sequence[tuple[str, int]] = (),
 ) -> Call:
     """A push to partitions, acks or nacks of leases, and pops of groups."""
     pops = [plain_pop(group_id) for group_id in popped]
     nacks = _nacks(nacked, 0, "failed")
-    return record(_MESSAGES.combine(_push(pushed), _acks(acked, None), pops, nacks))
+    return record(
+        _MESSAGES.combine(_push(pushed, producers=producers), _acks(acked, None), pops, nacks)
+    )
 
 
 def segments(partition_id: int, base_offset: int) -> Call:
@@ -282,6 +285,10 @@ def _push(
         key_counts=[1 for _ in keys],
         producers=[name for name, _ in producers],
         sequences=[sequence for _, sequence in producers],
+        digests=[b"digest" for _ in producers],
+        outcomes=[b"outcome" for _ in producers],
+        base_producers=[number for number, _ in enumerate(producers, 1)],
+        base_entries=[1 for _ in producers],
         scheduled_partition_ids=[partition_id for partition_id, _ in scheduled],
         scheduled_delays=[None for _ in scheduled],
         scheduled_dues=[due_at for _, due_at in scheduled],

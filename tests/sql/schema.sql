@@ -568,10 +568,10 @@ CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level
 
 
 --
--- Name: combine(bigint[], integer[], bytea[], bytea[], bytea[], double precision[], double precision, bigint[], uuid[], int8multirange[], bigint[], bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], text[], bytea[], double precision[], integer[], bigint[], timestamp with time zone[], timestamp with time zone[], text, integer[], integer[], double precision[], boolean, text, integer); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: combine(bigint[], integer[], bytea[], bytea[], bytea[], double precision[], double precision, bigint[], uuid[], int8multirange[], bigint[], bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], text[], bytea[], double precision[], integer[], bigint[], timestamp with time zone[], timestamp with time zone[], text, integer[], integer[], double precision[], boolean, text, integer, text[], bigint[], bytea[], bytea[], integer[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.combine(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_max_delay double precision, p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_ack_partition_ids bigint[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[], p_request_ends integer[], p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer) RETURNS SETOF queen.combined
+CREATE FUNCTION queen.combine(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_max_delay double precision, p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_ack_partition_ids bigint[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[], p_request_ends integer[], p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer, p_producers text[], p_sequences bigint[], p_digests bytea[], p_outcomes bytea[], p_base_producers integer[], p_base_entries integer[]) RETURNS SETOF queen.combined
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_hashjoin TO 'off'
@@ -1690,6 +1690,15 @@ CREATE FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_partiti
 
 
 --
+-- Name: next_offsets(bigint[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.next_offsets(p_partition_ids bigint[], p_counts integer[]) RETURNS bigint[]
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: now(); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1922,10 +1931,10 @@ CREATE FUNCTION queen.purge_end(p_partition_id bigint, p_queue_id bigint, p_comp
 
 
 --
--- Name: push(bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision, bigint[], timestamp with time zone[], double precision[], boolean[], integer[], integer[], bigint[], bigint); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: push(bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision, bigint[], timestamp with time zone[], double precision[], boolean[], integer[], integer[], bigint[], bigint, bytea[], bytea[], integer[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea DEFAULT NULL::bytea, p_key_entries integer[] DEFAULT NULL::integer[], p_key_places integer[] DEFAULT NULL::integer[], p_key_counts integer[] DEFAULT NULL::integer[], p_producers text[] DEFAULT NULL::text[], p_sequences bigint[] DEFAULT NULL::bigint[], p_scheduled_partition_ids bigint[] DEFAULT NULL::bigint[], p_scheduled_delays double precision[] DEFAULT NULL::double precision[], p_scheduled_dues timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_scheduled_payloads bytea[] DEFAULT NULL::bytea[], p_scheduled_extras bytea[] DEFAULT NULL::bytea[], p_scheduled_ttls double precision[] DEFAULT NULL::double precision[], p_max_delay double precision DEFAULT NULL::double precision, p_known_offsets bigint[] DEFAULT NULL::bigint[], p_known_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_known_seconds double precision[] DEFAULT NULL::double precision[], p_in_blocks boolean[] DEFAULT NULL::boolean[], p_hits integer[] DEFAULT NULL::integer[], p_hit_entries integer[] DEFAULT NULL::integer[], p_hit_offsets bigint[] DEFAULT NULL::bigint[], p_gap_bytes bigint DEFAULT 0) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
+CREATE FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea DEFAULT NULL::bytea, p_key_entries integer[] DEFAULT NULL::integer[], p_key_places integer[] DEFAULT NULL::integer[], p_key_counts integer[] DEFAULT NULL::integer[], p_producers text[] DEFAULT NULL::text[], p_sequences bigint[] DEFAULT NULL::bigint[], p_scheduled_partition_ids bigint[] DEFAULT NULL::bigint[], p_scheduled_delays double precision[] DEFAULT NULL::double precision[], p_scheduled_dues timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_scheduled_payloads bytea[] DEFAULT NULL::bytea[], p_scheduled_extras bytea[] DEFAULT NULL::bytea[], p_scheduled_ttls double precision[] DEFAULT NULL::double precision[], p_max_delay double precision DEFAULT NULL::double precision, p_known_offsets bigint[] DEFAULT NULL::bigint[], p_known_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_known_seconds double precision[] DEFAULT NULL::double precision[], p_in_blocks boolean[] DEFAULT NULL::boolean[], p_hits integer[] DEFAULT NULL::integer[], p_hit_entries integer[] DEFAULT NULL::integer[], p_hit_offsets bigint[] DEFAULT NULL::bigint[], p_gap_bytes bigint DEFAULT 0, p_digests bytea[] DEFAULT NULL::bytea[], p_outcomes bytea[] DEFAULT NULL::bytea[], p_base_producers integer[] DEFAULT NULL::integer[], p_base_entries integer[] DEFAULT NULL::integer[]) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_hashjoin TO 'off'
@@ -2047,10 +2056,10 @@ CREATE FUNCTION queen.record_outcomes(p_producers text[], p_sequences bigint[], 
 
 
 --
--- Name: record_producers(text[], bigint[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: record_producers(text[], bigint[], timestamp with time zone, bytea[], bytea[], integer[], integer[], bigint[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.record_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone) RETURNS void
+CREATE FUNCTION queen.record_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone, p_digests bytea[] DEFAULT NULL::bytea[], p_outcomes bytea[] DEFAULT NULL::bytea[], p_base_producers integer[] DEFAULT NULL::integer[], p_base_entries integer[] DEFAULT NULL::integer[], p_offsets bigint[] DEFAULT NULL::bigint[], p_stale integer[] DEFAULT NULL::integer[]) RETURNS void
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -5596,10 +5605,10 @@ REVOKE ALL ON FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, 
 
 
 --
--- Name: FUNCTION combine(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_max_delay double precision, p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_ack_partition_ids bigint[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[], p_request_ends integer[], p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION combine(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_max_delay double precision, p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_ack_partition_ids bigint[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[], p_request_ends integer[], p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer, p_producers text[], p_sequences bigint[], p_digests bytea[], p_outcomes bytea[], p_base_producers integer[], p_base_entries integer[]); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.combine(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_max_delay double precision, p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_ack_partition_ids bigint[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[], p_request_ends integer[], p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.combine(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_max_delay double precision, p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_ack_partition_ids bigint[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[], p_request_ends integer[], p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer, p_producers text[], p_sequences bigint[], p_digests bytea[], p_outcomes bytea[], p_base_producers integer[], p_base_entries integer[]) FROM PUBLIC;
 
 
 --
@@ -6359,6 +6368,13 @@ REVOKE ALL ON FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_
 
 
 --
+-- Name: FUNCTION next_offsets(p_partition_ids bigint[], p_counts integer[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.next_offsets(p_partition_ids bigint[], p_counts integer[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION now(); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -6513,10 +6529,10 @@ REVOKE ALL ON FUNCTION queen.purge_end(p_partition_id bigint, p_queue_id bigint,
 
 
 --
--- Name: FUNCTION push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_known_offsets bigint[], p_known_ats timestamp with time zone[], p_known_seconds double precision[], p_in_blocks boolean[], p_hits integer[], p_hit_entries integer[], p_hit_offsets bigint[], p_gap_bytes bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_known_offsets bigint[], p_known_ats timestamp with time zone[], p_known_seconds double precision[], p_in_blocks boolean[], p_hits integer[], p_hit_entries integer[], p_hit_offsets bigint[], p_gap_bytes bigint, p_digests bytea[], p_outcomes bytea[], p_base_producers integer[], p_base_entries integer[]); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_known_offsets bigint[], p_known_ats timestamp with time zone[], p_known_seconds double precision[], p_in_blocks boolean[], p_hits integer[], p_hit_entries integer[], p_hit_offsets bigint[], p_gap_bytes bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_known_offsets bigint[], p_known_ats timestamp with time zone[], p_known_seconds double precision[], p_in_blocks boolean[], p_hits integer[], p_hit_entries integer[], p_hit_offsets bigint[], p_gap_bytes bigint, p_digests bytea[], p_outcomes bytea[], p_base_producers integer[], p_base_entries integer[]) FROM PUBLIC;
 
 
 --
@@ -6590,10 +6606,10 @@ REVOKE ALL ON FUNCTION queen.record_outcomes(p_producers text[], p_sequences big
 
 
 --
--- Name: FUNCTION record_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION record_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone, p_digests bytea[], p_outcomes bytea[], p_base_producers integer[], p_base_entries integer[], p_offsets bigint[], p_stale integer[]); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.record_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.record_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone, p_digests bytea[], p_outcomes bytea[], p_base_producers integer[], p_base_entries integer[], p_offsets bigint[], p_stale integer[]) FROM PUBLIC;
 
 
 --

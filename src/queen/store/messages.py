@@ -71,8 +71,8 @@ class Push(msgspec.Struct, kw_only=True):
 
     @property
     def is_plain(self) -> bool:
-        """Only segments, without transactionIds, producers and scheduled messages."""
-        return not (self.keys or self.producers or self.scheduled_partition_ids)
+        """Only segments, without transactionIds and scheduled messages."""
+        return not (self.keys or self.scheduled_partition_ids)
 
     def window_columns(self) -> tuple[object, ...]:
         if not self.known_offsets:
@@ -98,19 +98,23 @@ class Push(msgspec.Struct, kw_only=True):
             _unless_nulls(self.ttls),
         )
 
+    def producer_columns(self) -> tuple[object, ...]:
+        return (self.producers, self.sequences) if self.producers else (None, None)
+
     def outcome_columns(self) -> tuple[object, ...]:
+        if not self.is_repeatable:
+            return (None,) * 4
         return self.digests, self.outcomes, self.base_producers, self.base_entries
 
     def columns(self) -> tuple[object, ...]:
-        has_keys, has_producers = bool(self.keys), bool(self.producers)
+        has_keys = bool(self.keys)
         return (
             *self.segment_columns(),
             b"".join(self.keys) if has_keys else None,
             self.key_entries if has_keys else None,
             self.key_places if has_keys else None,
             self.key_counts if has_keys else None,
-            self.producers if has_producers else None,
-            self.sequences if has_producers else None,
+            *self.producer_columns(),
             *(self._scheduled_columns() if self.scheduled_partition_ids else (None,) * 6),
             self.max_delay_seconds,
         )
@@ -224,10 +228,8 @@ class Messages:
         self._database = database
 
     async def push(self, push: Push) -> list[Record]:
-        if push.is_repeatable:
-            columns = (*push.columns(), *push.window_columns(), *push.outcome_columns())
-            return await self._database.fetch("push_once", *columns)
-        return await self._database.fetch("push", *push.columns(), *push.window_columns())
+        columns = (*push.columns(), *push.window_columns(), *push.outcome_columns())
+        return await self._database.fetch("push", *columns)
 
     async def key_blocks(
         self, partition_ids: Sequence[int], offsets: Sequence[int], most_bytes: int
@@ -280,9 +282,11 @@ class Messages:
 
         Several pops are pops of one group each, without further options.
         """
-        segments = (
-            (None,) * 7 if push is None else (*push.segment_columns(), push.max_delay_seconds)
-        )
+        segments: tuple[object, ...] = (None,) * 7
+        producers: tuple[object, ...] = (None,) * 6
+        if push is not None:
+            segments = (*push.segment_columns(), push.max_delay_seconds)
+            producers = (*push.producer_columns(), *push.outcome_columns())
         found = await self._database.fetch(
             "combine",
             *segments,
@@ -290,6 +294,7 @@ class Messages:
             *(_nack_columns(settlements) if settlements else (None,) * 7),
             *_results_of(settlements),
             *(_pop_columns(pops) if pops else (None,) * 11),
+            *producers,
         )
         popped: list[list[Record]] = [[] for _ in pops]
         combined = Combined([], [], popped)

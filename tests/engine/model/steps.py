@@ -1,5 +1,6 @@
 """The steps of a random program: each runs on the engine and on the model, and is compared."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -82,21 +83,34 @@ class Steps:
             self._tables.queue_ids[name] = row["id"]
 
     async def push(
-        self, queue: str, items: Sequence[Item], producer: tuple[str, int] | None
+        self,
+        queue: str,
+        items: Sequence[Item],
+        producer: tuple[str, int] | None,
+        held: Held | None = None,
     ) -> None:
+        """Push; `held`: acknowledge a delivery at the same moment, if possible in one call."""
         producer_id, sequence = producer or (None, None)
         expected, refused = _predict(
             lambda: self.model.push(queue, items, producer_id=producer_id, sequence=sequence)
         )
-        pushed, code = await _attempt(
-            self._world.engine.push(
-                self._wire(queue, items), producer_id=producer_id, sequence=sequence
-            )
+        (pushed, code), settled = await asyncio.gather(
+            _attempt(
+                self._world.engine.push(
+                    self._wire(queue, items), producer_id=producer_id, sequence=sequence
+                )
+            ),
+            self._ack_of(held),
         )
         assert code == refused
         if pushed is not None:
             self._check_pushed(queue, items, pushed, expected)
+        if held is not None:
+            assert settled == self.model.ack(held, None)
         await self._tables.judge()
+
+    async def _ack_of(self, held: Held | None) -> int:
+        return 0 if held is None else await self._world.engine.ack(held.delivery.lease_id or "")
 
     def _wire(self, queue: str, items: Sequence[Item]) -> list[PushItem]:
         return [

@@ -72,6 +72,16 @@ class Program(RuleBasedStateMachine):
     def push(
         self, queue: int, partition: int, keys: list[int | None], producer: int | None
     ) -> None:
+        self._push(queue, partition, keys, producer, None)
+
+    def _push(
+        self,
+        queue: int,
+        partition: int,
+        keys: list[int | None],
+        producer: int | None,
+        acked: Held | None,
+    ) -> None:
         name = self._queue(queue)
         place = self._partition(partition)
         items = [self._item(place, key) for key in keys]
@@ -79,7 +89,21 @@ class Program(RuleBasedStateMachine):
         last = self.model.requests.get(sequence[0]) if sequence else None
         if producer == -1 and last is not None and len(keys) > 1:
             name, items = last  # Repeat the same request, or send another one with its number.
-        self.do(self.steps.push(name, items, sequence))
+        self.do(self.steps.push(name, items, sequence, acked))
+
+    @precondition(lambda self: self.model.held())
+    @rule(
+        queue=st.integers(0, 1),
+        partition=st.integers(0, 2),
+        count=st.integers(1, 2),
+        producer=st.none() | st.sampled_from([0, 0, -1, -2]),
+        which=st.integers(0, 11),
+    )
+    def push_and_ack(
+        self, queue: int, partition: int, count: int, producer: int | None, which: int
+    ) -> None:
+        """Without transactionIds, both are in one transaction."""
+        self._push(queue, partition, [None] * count, producer, self._held(which))
 
     @rule(
         queue=st.integers(0, 1),

@@ -1,19 +1,24 @@
 """Pushes, acks and pops of one moment share a transaction, and errors reach only their callers."""
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from queen import errors
 from queen.engine.engine import Engine
 from queen.engine.runtime.combiner import Combiner
 from queen.store.messages import Ack, Combined, Pop, Push
-from tests.engine.helpers import ack, asleep, lease, listening, pop, pop_one, push, values
+from tests.engine.helpers import ack, asleep, item, lease, listening, pop, pop_one, push, values
 
 PUSH = Push(partition_ids=[1], counts=[1], bodies=[b"{}"], ends=[b""], queue_ids={1})
+NUMBERED = msgspec.structs.replace(
+    PUSH, producers=["p\x1f*"], sequences=[1], digests=[b"digest"], outcomes=[b"outcome"]
+)
 ACK = Ack(1, UUID(int=1), None, 1)
 POP = Pop(
     group_ids=[1],
@@ -69,11 +74,12 @@ async def together(*calls: Coroutine[Any, Any, Any]) -> list[Any]:
         return await asyncio.gather(*calls, return_exceptions=True)
 
 
-async def test_calls_of_one_moment_are_combined_and_get_their_rows() -> None:
+@pytest.mark.parametrize("sent", [PUSH, NUMBERED], ids=["plain", "numbered"])
+async def test_calls_of_one_moment_are_combined_and_get_their_rows(sent: Push) -> None:
     recorder = Recorder()
     shared = combiner(recorder)
 
-    found = await together(shared.pop(POP), shared.ack([ACK]), shared.push(PUSH))
+    found = await together(shared.pop(POP), shared.ack([ACK]), shared.push(sent))
 
     assert recorder.calls == ["combine"]
     assert found == [[1], [ACK], [{"kind": "stored"}]]
@@ -129,6 +135,25 @@ async def test_after_a_call_of_one_request_the_next_starts_immediately(
 
     for _ in range(3):
         await together(shared.push(PUSH))
+
+
+async def test_the_more_a_call_carries_the_later_the_next_one_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("queen.engine.runtime.combiner.PACE_SECONDS", 0.05)
+    shared = combiner(Recorder())
+
+    async def seconds_after(*calls: Coroutine[Any, Any, Any]) -> float:
+        began = time.monotonic()
+        await together(*calls)
+        await together(shared.push(PUSH))
+        return time.monotonic() - began
+
+    assert await seconds_after(shared.push(PUSH), shared.ack([ACK])) >= 0.1
+    await together(shared.push(PUSH))
+    assert await seconds_after(shared.push(PUSH), shared.ack([ACK]), shared.pop(POP)) >= 0.15
+    await together(shared.push(PUSH))
+    assert await seconds_after(shared.push(PUSH), shared.ack([ACK] * 9)) >= 0.2
 
 
 async def test_while_a_call_runs_others_gather_for_the_next(
@@ -198,6 +223,26 @@ async def test_a_waiter_gets_a_message_in_the_transaction_of_its_push(
             (delivery,) = await popping
         sent.append([*calls])
         assert values(delivery) == [1]
+        assert await patient.ack(lease(delivery)) == 1
+
+    assert ["combine"] in sent
+
+
+async def test_a_numbered_push_serves_its_waiter_and_is_stored_once(
+    patient: Engine, calls: list[str]
+) -> None:
+    sent: list[list[str]] = []
+    while ["combine"] not in sent and len(sent) < 10:
+        (popping,) = await waiters(patient, 1)
+        items, number = [item("orders", "numbered")], len(sent)
+        calls.clear()
+        first = await patient.push(items, producer_id="p", sequence=number)
+        async with asyncio.timeout(5):
+            (delivery,) = await popping
+        sent.append([*calls])
+        again = await patient.push(items, producer_id="p", sequence=number)
+        assert (again.is_replayed, list(again)) == (True, list(first))
+        assert values(delivery) == ["numbered"]
         assert await patient.ack(lease(delivery)) == 1
 
     assert ["combine"] in sent

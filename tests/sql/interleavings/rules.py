@@ -24,6 +24,7 @@ class Rules:
         """
         await self.check_offsets(scene)
         await self.check_keys(scene)
+        await self.check_producer(scene)
         await self.check_settled_once(scene)
         await self.check_holders(scene)
         await self.check_wakefulness(scene)
@@ -48,6 +49,21 @@ class Rules:
         """I17: every push of a transactionId returned the same offset."""
         if len(scene.keyed) > 1:
             raise Violation(f"a transactionId was stored twice: at {scene.keyed}")
+
+    async def check_producer(self, scene: Scene) -> None:
+        """Every request of a producer is stored at most once, and its outcome is its offset."""
+        if not scene.numbered:
+            return
+        stored = dict(scene.numbered)
+        if len(stored) < len(scene.numbered):
+            raise Violation(f"a request was stored twice: {scene.numbered}")
+        last = max(stored)
+        row = await self._base.fetchrow(
+            "select sequence, outcome, bases from queen.producers where producer_id = $1",
+            scene.queue,
+        )
+        if row is None or tuple(row) != (last, b"outcome", [stored[last]]):
+            raise Violation(f"{row} is not the last of {scene.numbered}")
 
     async def check_settled_once(self, scene: Scene) -> None:
         """I10: of two calls that settle one message, one is rejected."""

@@ -56,6 +56,8 @@ class Scene:
     """The hash of a transactionId, for pushes that use one."""
     keyed: set[int] = field(default_factory=set[int])
     """The offsets that pushes with this key returned."""
+    numbered: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """The stored requests of the scene's producer: sequence and offset, in order of their calls."""
     letter_id: int | None = None
     """The dead letter of offset 0 in partition x, from before the schedule."""
     redriven: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])

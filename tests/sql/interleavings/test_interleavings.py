@@ -19,6 +19,7 @@ from tests.sql.interleavings.verbs import (
     nack,
     pop,
     push,
+    push_once,
     redrive,
     release,
     transact,
@@ -171,6 +172,22 @@ async def test_two_pushes_of_one_transaction_id_store_one_message(lab: Lab) -> N
         await lab.run(scene, verbs, order)
         await lab.check(scene)
         assert scene.pushed["x"] == 2
+
+
+@ORDERED_AND_NOT
+@pytest.mark.parametrize("sequences", [(1, 1), (1, 2), (2, 1)], ids=str)
+async def test_requests_of_a_producer_are_stored_once_in_combined_calls(
+    lab: Lab, sequences: tuple[int, int], is_ordered: bool
+) -> None:
+    """Of two with one number one is stored, and a lower number is never stored later."""
+    first, second = sequences
+    for other in (push_once("x", second), push_once("y", second), combine(producer=second)):
+        await lab.step_through(
+            {"combine": combine(producer=first), "other": other},
+            [DRAINED, BEHIND, UNTOUCHED],
+            is_ordered=is_ordered,
+            partitions=("x", "y"),
+        )
 
 
 async def test_a_lock_of_another_session_is_not_mistaken_for_a_wait_between_clients(

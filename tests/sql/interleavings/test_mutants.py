@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final, NamedTuple
+from collections.abc import AsyncIterator
+from typing import Final
 
 import asyncpg
 import pytest
@@ -12,6 +12,7 @@ from queen import sql
 from queen.store.messages import Ack
 from queen.store.store import Store
 from tests.sql.interleavings.lab import Lab, schedules
+from tests.sql.interleavings.mutants import Change, Check, prove
 from tests.sql.interleavings.scene import (
     LEASE_SECONDS,
     OneConnection,
@@ -21,24 +22,22 @@ from tests.sql.interleavings.scene import (
     Violation,
     take,
 )
-from tests.sql.interleavings.verbs import ack, extend, nack, pop, push, release
+from tests.sql.interleavings.verbs import (
+    ack,
+    combine,
+    extend,
+    nack,
+    pop,
+    push,
+    push_once,
+    release,
+)
 
 DRAINED: Final = Setting(1)
 BEHIND: Final = Setting(2)
 UNTOUCHED: Final = Setting(1, is_claimed=False)
 UNTOUCHED_BEHIND: Final = Setting(2, is_claimed=False)
 EXPIRED: Final = Setting(1, is_expired=True)
-
-Check = Callable[[Lab], Awaitable[None]]
-
-
-class Change(NamedTuple):
-    """A file of functions, a pattern in it, and its replacement."""
-
-    file: str
-    pattern: str
-    replacement: str
-
 
 NO_PARTITION_LOCK: Final = Change(
     "push",
@@ -119,28 +118,6 @@ KEYS: Final = r"  if p_keys is not null then\s+v_spans := .*?\n  end if;\n"
 async def lab(dsn: str) -> AsyncIterator[Lab]:
     async with Lab.open(dsn) as lab:
         yield lab
-
-
-async def mutate(lab: Lab, *changes: Change) -> None:
-    """Replace functions in this database. The pattern of each change must match."""
-    texts: dict[str, str] = {}
-    for change in changes:
-        text = texts.get(change.file, sql.FUNCTIONS[change.file])
-        mutated, count = re.subn(change.pattern, change.replacement, text, flags=re.DOTALL)
-        assert count, f"{change.file}.sql has no {change.pattern!r}"
-        assert mutated != text
-        texts[change.file] = mutated
-    await lab.base.execute("set check_function_bodies = off")
-    for text in texts.values():
-        await lab.base.execute(text)
-
-
-async def prove(lab: Lab, check: Check, changes: tuple[Change, ...], match: str) -> None:
-    """Check that the real SQL passes and that the mutant fails."""
-    await check(lab)
-    await mutate(lab, *changes)
-    with pytest.raises(Violation, match=match):
-        await check(lab)
 
 
 # --- no partition lock
@@ -399,6 +376,31 @@ async def test_transaction_ids_checked_before_the_lock_are_stored_twice(lab: Lab
         ),
     )
     await prove(lab, pushes_of_one_transaction_id, changes, "stored twice")
+
+
+# --- producers without their lock
+
+
+async def requests_with_one_number(lab: Lab) -> None:
+    verbs = {"combine": combine(producer=1), "push": push_once("y", 1)}
+    await lab.step_through(verbs, [UNTOUCHED], is_ordered=True, partitions=("x", "y"))
+
+
+async def test_a_request_is_stored_twice_without_the_lock_of_its_producer(lab: Lab) -> None:
+    lock = r"(where p\.producer_id = n\.producer_id and p\.scope = n\.scope)\s+for no key update"
+    both = (
+        Change("producers", lock, r"\1"),
+        Change("producers", r"perform pg_advisory_xact_lock\(n\.lock\)", "perform 1"),
+    )
+    await lab.base.execute(
+        # The first request of a producer waits for the key of its row.
+        "create or replace function public.known() returns trigger language plpgsql as $$ begin"
+        " insert into queen.producers (producer_id, scope, sequence, at)"
+        " values (new.name, '*', 0, now()); return null; end $$;"
+        "create trigger known after insert on queen.queues"
+        " for each row execute function public.known()"
+    )
+    await prove(lab, requests_with_one_number, both, "stored twice")
 
 
 # --- keys in memory

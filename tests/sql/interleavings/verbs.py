@@ -1,7 +1,9 @@
 """The calls that clients make, each in an open transaction."""
 
+from collections.abc import Sequence
+
 from queen.store.connection.database import Record
-from queen.store.messages import Ack
+from queen.store.messages import Ack, Push
 from queen.store.store import Store
 from tests.sql.interleavings.scene import (
     LEASE_SECONDS,
@@ -80,25 +82,62 @@ def ack(partition: str = "x") -> Verb:
     return verb
 
 
-def combine(partition: str = "x", *, is_plain: bool = True) -> Verb:
-    """In one call, push to a partition, settle the delivery that it had before, and pop."""
+def combine(partition: str = "x", *, is_plain: bool = True, producer: int | None = None) -> Verb:
+    """
+    In one call, push to a partition, settle the delivery that it had before, and pop.
+
+    `producer`: the sequence of the scene's producer that the push carries.
+    """
 
     async def verb(scene: Scene, store: Store) -> None:
         lease = scene.leases.get(partition)
+        columns = segment([scene.partition_ids[partition]])
+        if producer is not None:
+            number_push(columns, scene, producer)
         combined = await store.messages.combine(
-            segment([scene.partition_ids[partition]]),
+            columns,
             [Ack(lease.delivery_id, lease.token, None)] if lease else [],
             [pop_of(scene, batch=4, is_plain=is_plain)],
         )
-        (stored,) = combined.pushed
-        if stored["kind"] != "stored":
-            raise Violation(f"a push was refused: {stored}")
-        scene.pushed[partition] += 1
+        _note_push(scene, partition, producer, combined.pushed)
         for row in combined.settled:
             assert lease is not None
             _note_ack(scene, lease, row)
 
     return verb
+
+
+def push_once(partition: str, producer: int) -> Verb:
+    """Push one message as a request of the scene's producer, in a call of its own."""
+
+    async def verb(scene: Scene, store: Store) -> None:
+        columns = segment([scene.partition_ids[partition]])
+        number_push(columns, scene, producer)
+        _note_push(scene, partition, producer, await store.messages.push(columns))
+
+    return verb
+
+
+def number_push(columns: Push, scene: Scene, sequence: int) -> None:
+    """Make a push of one message a request of the scene's producer."""
+    columns.producers = [f"{scene.queue}\x1f*"]
+    columns.sequences = [sequence]
+    columns.digests = [b"digest"]
+    columns.outcomes = [b"outcome"]
+    columns.base_producers = [1]
+    columns.base_entries = [1]
+
+
+def _note_push(
+    scene: Scene, partition: str, sequence: int | None, pushed: Sequence[Record]
+) -> None:
+    (row,) = pushed
+    if row["kind"] == "stored":
+        scene.pushed[partition] += 1
+        if sequence is not None:
+            scene.numbered.append((sequence, row["offset"]))
+    elif row["kind"] != "producer" or sequence is None:
+        raise Violation(f"a push was refused: {row}")
 
 
 def _note_ack(scene: Scene, lease: Lease, row: Record) -> None:

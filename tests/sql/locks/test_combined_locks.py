@@ -1,4 +1,4 @@
-"""Combined calls keep the lock order: partitions, consumers, deliveries, by key."""
+"""Combined calls keep the lock order: partitions, producers, consumers, deliveries, by key."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,10 +8,30 @@ from queen import sql
 from tests.sql.calls import Call, ack, combine, extend, purge, push, seek, transact
 from tests.sql.locks.scene import GATES, LONG_AGO, QUEUES, Connect, Scene, arrange, cross
 
+KNOWN, NEW = "known\x1f*", "new\x1f*"
+"""A producer with an earlier request, and one without."""
 CROSSINGS: Mapping[str, Callable[[Scene], tuple[Call, Call]]] = {
     "combine, combine": lambda s: (
         combine(pushed=[s.held[1], s.idle], acked=s.lent, popped=[s.group_id]),
         combine(pushed=[s.idle, s.held[0]], acked=s.lent[::-1], popped=[s.group_id]),
+    ),
+    "combine of producers, push of producers": lambda s: (
+        combine(
+            pushed=[s.held[0], s.idle],
+            acked=s.lent,
+            popped=[s.group_id],
+            producers=[(KNOWN, 1), (NEW, 1)],
+        ),
+        push(
+            s.held[1],
+            s.idle,
+            s.held[0],
+            producers=[(NEW, 1), (KNOWN, 1)],
+        ),
+    ),
+    "combines of producers": lambda s: (
+        combine(pushed=[s.held[0]], acked=s.lent, producers=[(KNOWN, 1), (NEW, 1)]),
+        combine(pushed=[s.held[1]], popped=[s.group_id], producers=[(NEW, 1), (KNOWN, 1)]),
     ),
     "combine, push": lambda s: (
         combine(pushed=[s.held[0], s.idle], acked=s.lent, popped=[s.group_id]),
@@ -57,6 +77,10 @@ async def test_crossing_combined_calls_do_not_deadlock(connect: Connect, is_orde
     assert patient != sql.FUNCTIONS["combine"]
     await gate.execute(patient)
     scene = await arrange(gate, QUEUES["ordered" if is_ordered else "unordered"])
+    await gate.execute(
+        "insert into queen.producers (producer_id, scope, sequence, at)"
+        " values ('known', '*', 0, now())"
+    )
 
     deadlocked: set[str] = set()
     for name, crossing in CROSSINGS.items():

@@ -173,6 +173,12 @@ OF_PARTITIONS: Calls = {
     "pop": lambda _: pop(1),
     "pop of new": lambda _: pop_new(1),
     "combine": lambda n: combine(pushed=[5 * n + 3], acked=[lent(5 * n + 4)], popped=[1, 2]),
+    "combine of producers": lambda n: combine(
+        pushed=[5 * n + 3],
+        acked=[lent(5 * n + 4)],
+        popped=[1, 2],
+        producers=[(f"p{5 * n}\x1f*", 10_000 + n), (f"new{n}\x1f*", n)],
+    ),
     "combine of nacks": lambda n: combine(nacked=[lent(5 * n + 4)], popped=[1]),
     "pop without lease": lambda _: pop(1, is_auto=True),
     "pop of what is due": lambda _: pop(1, is_due_first=True),

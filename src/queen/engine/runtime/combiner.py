@@ -9,8 +9,11 @@ from queen import errors
 from queen.store.connection.database import Record
 from queen.store.messages import Ack, Messages, Pop, Push
 
-PACE_SECONDS: Final = 0.002
-"""While several requests share a call, calls begin this long after each other."""
+PACE_SECONDS: Final = 0.001
+"""While several requests share a call, the next call begins this long after it per request."""
+_LEAST_PACED: Final = 2
+_MOST_PACED: Final = 4
+"""Bounds of the number of requests. Two clients that take turns wait two milliseconds."""
 MOST_COMBINED: Final = 64
 """Segments, acks or requests of a part. Larger parts fill a call of their own."""
 _MOST_BYTES: Final = 64 * 1024
@@ -45,9 +48,9 @@ class Combiner:
     Makes the calls of push, ack and pop, combined where that saves a transaction.
 
     A call starts at the end of this loop iteration. While calls carry several requests, they
-    start at least two milliseconds after each other. A running call doesn't delay the others
-    longer than that. If a combined call fails, its parts are sent one by one, so that an error
-    reaches only the callers of the verb that caused it.
+    start at least two to four milliseconds after each other, depending on their number. A running
+    call doesn't delay the others longer than that. If a combined call fails, its parts are sent
+    one by one, so that an error reaches only the callers of the verb that caused it.
     """
 
     def __init__(self, messages: Messages) -> None:
@@ -64,14 +67,9 @@ class Combiner:
 
     async def push(self, push: Push) -> Rows:
         """Store segments."""
-        count = len(push.partition_ids)
+        count = max(len(push.partition_ids), len(push.producers))
         size_bytes = sum(map(len, push.bodies))
-        if (
-            not push.is_plain
-            or push.is_repeatable
-            or count > MOST_COMBINED
-            or size_bytes > _MOST_BYTES
-        ):
+        if not push.is_plain or count > MOST_COMBINED or size_bytes > _MOST_BYTES:
             return await self._messages.push(push)
         return await self._join("push", push, count)
 
@@ -92,7 +90,8 @@ class Combiner:
         part = _Part(verb, call, count, loop.create_future())
         self._parts.append(part)
         if self._timer is None:
-            early = self._started_at + PACE_SECONDS - time.monotonic()
+            pace = PACE_SECONDS * min(max(self._carried, _LEAST_PACED), _MOST_PACED)
+            early = self._started_at + pace - time.monotonic()
             is_paced = early > 0 and (self._running or self._carried > 1)
             self._timer = (
                 loop.call_later(early, self._start) if is_paced else loop.call_soon(self._start)

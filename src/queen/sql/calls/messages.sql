@@ -1,27 +1,12 @@
 -- The verbs of delivery: push, pop, ack and related calls.
 
 -- name: push batched
--- Store segments; one row per segment, or the reasons for the rejection.
+-- Store segments and outcomes of producers; one row per segment, or the reasons for the rejection.
 select kind, ordinal, "offset", created_at, xid, code
 from queen.push(
-  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27
+  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28,
+  $29, $30, $31
 );
-
--- name: push_once batched
--- The same for requests of producers, whose outcomes are stored for repeated requests.
-with done as materialized (
-  select kind, ordinal, "offset", created_at, xid, code
-  from queen.push(
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27
-  )
-)
-select kind, ordinal, "offset", created_at, xid, code from done
-union all
-select kind, null, null, null, null, null
-from queen.record_outcomes(
-  $11, $12, $28, $29, $30, $31,
-  array(select kind from done), array(select ordinal from done), array(select "offset" from done)
-) kind;
 
 -- name: key_blocks hot
 -- Blocks of keys for the memory of this process; one row per partition, then one row per block of it.
@@ -65,7 +50,7 @@ select
   evicted, unkept
 from queen.combine(
   $1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text[]::int8multirange[], $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-  $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32
+  $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38
 );
 
 -- name: extend hot

@@ -1,6 +1,6 @@
 -- A push, then acknowledgments, then pops, in one transaction: what waits in one process at the same moment.
 --
--- p_partition_ids … p_max_delay: a push of segments, without keys, producers and scheduled messages; none if it has no entry.
+-- p_partition_ids … p_max_delay, p_producers … p_base_entries: a push without keys and scheduled messages. Null: none.
 -- p_ids … p_ack_partition_ids: the arguments of ack, without results. p_nack_ids … p_seconds: the arguments of nack.
 -- p_group_ids … p_turn: the arguments of pop. p_request_ends: after which request each pop ends. If there is one, it reads all
 -- groups. Otherwise each pop reads one group. Null: no pop.
@@ -11,8 +11,9 @@
 -- The transaction commits synchronously, also a pop, whose own setting ends with this function. A wait for a lock ends
 -- with an error after a moment, so that no part waits long for a lock that only another part needs. The caller then makes
 -- the calls one by one.
--- Locks: partitions by id, then consumers that were idle, then consumers of ordered deliveries, then deliveries. Pops skip locked
--- rows. A pair that was idle has no ordered delivery, so no call waits for one of the former while it holds one of the latter.
+-- Locks: partitions by id, then producers by id, then consumers that were idle, then consumers of ordered deliveries, then
+-- deliveries. Pops skip locked rows. A pair that was idle has no ordered delivery, so no call waits for one of the former while
+-- it holds one of the latter.
 create or replace function queen.combine (
   p_partition_ids      bigint[],
   p_counts             integer[],
@@ -45,7 +46,13 @@ create or replace function queen.combine (
   p_leases             double precision[],
   p_auto               boolean,
   p_due                text,
-  p_turn               integer
+  p_turn               integer,
+  p_producers          text[],
+  p_sequences          bigint[],
+  p_digests            bytea[],
+  p_outcomes           bytea[],
+  p_base_producers     integer[],
+  p_base_entries       integer[]
 )
   returns setof queen.combined
   language plpgsql
@@ -60,10 +67,14 @@ declare
   v_row   queen.combined;
   v_first integer := 1;
 begin
-  if cardinality(p_partition_ids) > 0 then
+  if p_partition_ids is not null then
     for v_row.kind, v_row.ordinal, v_row."offset", v_row.created_at, v_row.xid, v_row.code in
       select p.*
-      from queen.push(p_partition_ids, p_counts, p_bodies, p_ends, p_extras, p_ttls, p_max_delay => p_max_delay) p
+      from queen.push(
+        p_partition_ids, p_counts, p_bodies, p_ends, p_extras, p_ttls, p_producers => p_producers, p_sequences => p_sequences,
+        p_max_delay => p_max_delay, p_digests => p_digests, p_outcomes => p_outcomes, p_base_producers => p_base_producers,
+        p_base_entries => p_base_entries
+      ) p
     loop
       return next v_row;
     end loop;

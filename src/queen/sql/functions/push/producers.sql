@@ -42,35 +42,42 @@ create or replace function queen.check_producers (p_producers text[], p_sequence
 as $$
 #variable_conflict use_column
 begin
-  -- The first requests of a producer wait for each other, with and without a scope.
-  perform pg_advisory_xact_lock(n.lock)
-  from (
-    select distinct hashtextextended('queen.producer', hashtextextended(n.producer_id, 0)) as lock
-    from queen.named_producers(p_producers) n
-    where not exists (select 1 from queen.producers p where p.producer_id = n.producer_id and p.scope = n.scope)
-    order by lock
-  ) n;
-  if found then
+  loop
+    -- Lock the rows if all producers have one.
+    perform 1
+    from (
+      select distinct n.producer_id, s.scope
+      from queen.named_producers(p_producers) n
+      cross join unnest(n.scopes) s (scope)
+      order by n.producer_id, s.scope
+    ) n
+    cross join lateral (
+      select p.sequence
+      from queen.producers p
+      where p.producer_id = n.producer_id and p.scope = n.scope
+      for no key update
+    ) l
+    where not exists (
+      select 1
+      from queen.named_producers(p_producers) n
+      where not exists (select 1 from queen.producers p where p.producer_id = n.producer_id and p.scope = n.scope)
+    );
+    exit when found or cardinality(p_producers) = 0;
+
+    -- The first requests of a producer wait for each other, with and without a scope.
+    perform pg_advisory_xact_lock(n.lock)
+    from (
+      select distinct hashtextextended('queen.producer', hashtextextended(n.producer_id, 0)) as lock
+      from queen.named_producers(p_producers) n
+      where not exists (select 1 from queen.producers p where p.producer_id = n.producer_id and p.scope = n.scope)
+      order by lock
+    ) n;
     insert into queen.producers (producer_id, scope, sequence, at)
     select distinct n.producer_id, n.scope, -1, p_now
     from queen.named_producers(p_producers) n
     where not exists (select 1 from queen.producers p where p.producer_id = n.producer_id and p.scope = n.scope)
     order by n.producer_id, n.scope;
-  end if;
-
-  perform 1
-  from (
-    select distinct n.producer_id, s.scope
-    from queen.named_producers(p_producers) n
-    cross join unnest(n.scopes) s (scope)
-    order by n.producer_id, s.scope
-  ) n
-  cross join lateral (
-    select p.sequence
-    from queen.producers p
-    where p.producer_id = n.producer_id and p.scope = n.scope
-    for no key update
-  ) l;
+  end loop;
 
   return query
   select
@@ -108,29 +115,66 @@ as $$
   cross join lateral (select split_part(n.producer, e'\x1f', 1) as producer_id) i
 $$;
 
--- Record the sequences of producers that the caller has checked.
-create or replace function queen.record_producers (p_producers text[], p_sequences bigint[], p_now timestamptz)
+-- Record the last requests of producers that the caller has checked, with the outcomes that repeated requests return.
+--
+-- p_digests: null for requests that are never repeated. p_outcomes: bytes of the engine. p_base_producers, p_base_entries: the
+-- offsets that those bytes are relative to, as numbers of producer and entry. p_offsets: the first offset of each entry.
+-- p_stale: which advances were too late.
+create or replace function queen.record_producers (
+  p_producers      text[],
+  p_sequences      bigint[],
+  p_now            timestamptz,
+  p_digests        bytea[] default null,
+  p_outcomes       bytea[] default null,
+  p_base_producers integer[] default null,
+  p_base_entries   integer[] default null,
+  p_offsets        bigint[] default null,
+  p_stale          integer[] default null
+)
   returns void
   language plpgsql
   volatile
 as $$
+declare
+  v_firsts integer[];
+  v_lasts  integer[];
 begin
+  -- Entries of a producer are adjacent. Note where they begin and end: a search for each would be quadratic.
+  v_firsts := array_fill(null::integer, array[cardinality(p_producers)]);
+  v_lasts := v_firsts;
+  for v_place in 1 .. coalesce(cardinality(p_base_producers), 0) loop
+    v_firsts[p_base_producers[v_place]] := coalesce(v_firsts[p_base_producers[v_place]], v_place);
+    v_lasts[p_base_producers[v_place]] := v_place;
+  end loop;
   update queen.producers p
-  set sequence = n.sequence, at = p_now, digest = null, outcome = null, bases = null, stale = null
+  set
+    sequence = n.sequence,
+    at = p_now,
+    digest = n.digest,
+    outcome = n.outcome,
+    bases = case
+      when n.digest is not null then array(
+        select p_offsets[p_base_entries[i.place]]
+        from generate_series(v_firsts[n.ordinal], v_lasts[n.ordinal]) i (place)
+      )
+    end,
+    stale = case when n.digest is not null then p_stale end
   from (
-    select n.producer_id, n.scope, max(p_sequences[n.ordinal]) as sequence
-    from queen.named_producers(p_producers) n
-    group by n.producer_id, n.scope
+    select distinct on (n.producer)
+      n.ordinal, split_part(n.producer, e'\x1f', 1) as producer_id, split_part(n.producer, e'\x1f', 2) as scope,
+      n.sequence, n.digest, n.outcome
+    from unnest(p_producers, p_sequences, p_digests, p_outcomes)
+      with ordinality n (producer, sequence, digest, outcome, ordinal)
+    order by n.producer, n.sequence desc
   ) n
   where p.producer_id = n.producer_id and p.scope = n.scope;
 end
 $$;
 
--- Record the outcome of requests that were just stored, so that a repeated request returns it.
+-- Record the outcome of a transaction's request that was just stored, so that a repeated request returns it.
 --
--- p_kinds, p_ordinals, p_offsets: the rows that push or transact returned. p_digests: null for requests that are never
--- repeated. p_outcomes: bytes of the engine. p_base_producers, p_base_entries: the offsets that those bytes are relative
--- to, as numbers of producer and entry. Returns no row, because it runs next to push or transact in one statement.
+-- p_kinds, p_ordinals, p_offsets: the rows that transact returned. The others are those of record_producers. Returns no row, because
+-- it runs next to transact in one statement.
 create or replace function queen.record_outcomes (
   p_producers      text[],
   p_sequences      bigint[],
@@ -150,47 +194,50 @@ create or replace function queen.record_outcomes (
   set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_stored bigint[];
-  v_bases  bigint[];
-  v_firsts integer[];
-  v_lasts  integer[];
-  v_stale  integer[];
+  v_stale integer[];
 begin
   if not p_kinds <@ array['stored', 'gap', 'acked', 'nacked', 'buried', 'dropped', 'advanced', 'ended', 'stale'] then
     return;  -- The request was rejected.
   end if;
-  -- Push returns its rows in the order of the entries.
-  v_stored := array(
-    select r."offset"
-    from unnest(p_kinds, p_ordinals, p_offsets) r (kind, ordinal, "offset")
-    where r.kind = 'stored'
-    order by r.ordinal
-  );
-  -- Entries of a producer are adjacent. Note where they begin and end: a search for each would be quadratic.
-  v_bases := array(select v_stored[b.entry] from unnest(p_base_entries) with ordinality b (entry, place) order by b.place);
-  v_firsts := array_fill(null::integer, array[cardinality(p_producers)]);
-  v_lasts := v_firsts;
-  for v_place in 1 .. coalesce(cardinality(p_base_producers), 0) loop
-    v_firsts[p_base_producers[v_place]] := coalesce(v_firsts[p_base_producers[v_place]], v_place);
-    v_lasts[p_base_producers[v_place]] := v_place;
-  end loop;
   if 'stale' = any (p_kinds) then
     v_stale := array(
       select r.ordinal - 1 from unnest(p_kinds, p_ordinals) r (kind, ordinal) where r.kind = 'stale' order by r.ordinal
     );
   end if;
-  update queen.producers p
-  set
-    digest = n.digest,
-    outcome = n.outcome,
-    bases = array(select v_bases[i.place] from generate_series(v_firsts[n.ordinal], v_lasts[n.ordinal]) i (place)),
-    stale = v_stale
-  from rows from (
-    queen.named_producers(p_producers), unnest(p_sequences), unnest(p_digests), unnest(p_outcomes)
-  ) n (ordinal, producer_id, scope, scopes, sequence, digest, outcome)
-  where p.producer_id = n.producer_id
-    and p.scope = n.scope
-    and p.sequence = n.sequence
-    and n.digest is not null;
+  perform queen.record_producers(
+    p_producers, p_sequences, queen.now(), p_digests, p_outcomes, p_base_producers, p_base_entries,
+    array(
+      select r."offset"
+      from unnest(p_kinds, p_ordinals, p_offsets) r (kind, ordinal, "offset")
+      where r.kind = 'stored'
+      order by r.ordinal
+    ),
+    v_stale
+  );
+end
+$$;
+
+-- The offsets at which the messages of each entry are about to be stored. The caller has locked the partitions.
+create or replace function queen.next_offsets (p_partition_ids bigint[], p_counts integer[])
+  returns bigint[]
+  language plpgsql
+  stable
+as $$
+begin
+  return array(
+    select
+      coalesce(n.next_offset, 0)
+        + sum(e.message_count) over (partition by e.partition_id order by e.ordinal)
+        - e.message_count
+    from unnest(p_partition_ids, p_counts) with ordinality e (partition_id, message_count, ordinal)
+    left join lateral (
+      select s.base_offset + s.message_count as next_offset
+      from queen.segments s
+      where s.partition_id = e.partition_id
+      order by s.base_offset desc
+      limit 1
+    ) n on true
+    order by e.ordinal
+  );
 end
 $$;

@@ -5,7 +5,8 @@
 -- belongs to messages of entry p_key_entries, from index p_key_places on. Entries after the segments are the scheduled
 -- messages, which have no offset yet.
 -- p_producers, p_sequences: the sequences of idempotent producers, or null. A producer is its id, U+001F and its scope.
--- Servers of releases before scopes send only the id.
+-- Servers of releases before scopes send only the id. p_digests … p_base_entries: the outcomes of their requests, which
+-- repeated requests return (record_producers).
 -- p_scheduled_…: messages that are delivered later.
 -- p_known_offsets, p_known_ats, p_known_seconds: per entry, the newest block of keys that the caller knows, with the window for
 -- which it has the keys (dedup_blocks.sql). p_in_blocks: whether the keys of an entry are stored as a block.
@@ -48,7 +49,11 @@ create or replace function queen.push (
   p_hits                    integer[] default null,
   p_hit_entries             integer[] default null,
   p_hit_offsets             bigint[] default null,
-  p_gap_bytes               bigint default 0
+  p_gap_bytes               bigint default 0,
+  p_digests                 bytea[] default null,
+  p_outcomes                bytea[] default null,
+  p_base_producers          integer[] default null,
+  p_base_entries            integer[] default null
 )
   returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
   language plpgsql
@@ -139,7 +144,10 @@ begin
     end if;
   end if;
   if p_producers is not null then
-    perform queen.record_producers(p_producers, p_sequences, v_now);
+    perform queen.record_producers(
+      p_producers, p_sequences, v_now, p_digests, p_outcomes, p_base_producers, p_base_entries,
+      case when p_digests is not null then queen.next_offsets(p_partition_ids, p_counts) end
+    );
   end if;
 
   if cardinality(p_scheduled_partition_ids) > 0 then
