@@ -73,7 +73,7 @@ class Log:
             self.connection, "push",
             [row["partition_id"] for row in rows], [len(payloads) for payloads in entries],
             [body for body, _ in stored], [ends for _, ends in stored],
-            [None] * len(names), [ttl] * len(names), *[None] * 20, 0,
+            [None] * len(names), [ttl] * len(names), *[None] * 20, 0, *[None] * 4,
         )  # fmt: skip
         assert all(answer["kind"] == "stored" for answer in answers)
 

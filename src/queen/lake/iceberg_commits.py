@@ -25,7 +25,7 @@ PROPERTIES: Final = {
     "commit.manifest-merge.enabled": "true",
     # Each commit lists all manifests, so they are merged early, but not into ever larger ones.
     "commit.manifest.min-count-to-merge": "40",
-    "commit.manifest.target-size-bytes": str(64 * 2**10),
+    "commit.manifest.target-size-bytes": str(256 * 2**10),
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
     "write.metadata.metrics.column.payload": "none",

@@ -9,7 +9,7 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.errors import BadRequest, PayloadTooLarge, QueenError, QueueFull, SequenceStale
-from tests.engine.helpers import drain, item, pop, push
+from tests.engine.helpers import drain, item, pop, push, until
 
 
 async def test_a_repeated_number_is_reported_as_replayed_and_stored_once(
@@ -71,6 +71,43 @@ async def test_many_producers_share_flushes(engine: Engine) -> None:
         )
 
     assert sorted(await drain(engine, "orders")) == sorted([*range(30)] * 3)
+
+
+async def test_a_producer_that_is_forgotten_during_its_request_is_numbered_again(
+    engine: Engine, dsn: str
+) -> None:
+    await engine.push([item("orders", "a")], producer_id="p", sequence=1)
+    await engine.push([item("orders", "b")], producer_id="q", sequence=1)
+    upkeep = await asyncpg.connect(dsn)
+    try:
+        deletion = upkeep.transaction()
+        await deletion.start()
+        await upkeep.execute("delete from queen.producers where producer_id = 'p'")
+
+        # One flush locks both rows, and waits for the deletion of one.
+        pushes = [
+            asyncio.create_task(engine.push([item("orders", n)], producer_id=n, sequence=2))
+            for n in ("p", "q")
+        ]
+        await until(lambda: is_blocked(upkeep))
+        await deletion.commit()
+        await asyncio.gather(*pushes)
+    finally:
+        await upkeep.close()
+
+    again = await engine.push([item("orders", "p")], producer_id="p", sequence=2)
+    assert again.is_replayed
+    assert sorted(await drain(engine, "orders")) == ["a", "b", "p", "q"]
+
+
+async def is_blocked(connection: "asyncpg.Connection[asyncpg.Record]") -> bool:
+    """Whether another connection waits for a lock of this one."""
+    return bool(
+        await connection.fetchval(
+            "select exists (select 1 from pg_stat_activity"
+            " where pg_backend_pid() = any (pg_blocking_pids(pid)))"
+        )
+    )
 
 
 async def test_a_stale_producer_does_not_affect_its_flush(engine: Engine) -> None:

@@ -137,23 +137,51 @@ async def test_after_a_call_of_one_request_the_next_starts_immediately(
         await together(shared.push(PUSH))
 
 
-async def test_the_more_a_call_carries_the_later_the_next_one_starts(
+async def test_the_more_a_running_call_carries_the_later_the_next_one_starts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("queen.engine.runtime.combiner.PACE_SECONDS", 0.05)
-    shared = combiner(Recorder())
 
-    async def seconds_after(*calls: Coroutine[Any, Any, Any]) -> float:
+    async def seconds_until_next(*acks: Ack) -> float:
+        recorder = Recorder()
+        recorder.goes_on.clear()
+        shared = combiner(recorder)
         began = time.monotonic()
-        await together(*calls)
-        await together(shared.push(PUSH))
-        return time.monotonic() - began
+        calls = [asyncio.create_task(each) for each in (shared.push(PUSH), shared.ack(acks))]
+        await until_called(recorder, 1)
+        calls.append(asyncio.create_task(shared.push(PUSH)))
+        await until_called(recorder, 2)
+        seconds = time.monotonic() - began
+        recorder.goes_on.set()
+        await asyncio.wait(calls, timeout=5)
+        return seconds
 
-    assert await seconds_after(shared.push(PUSH), shared.ack([ACK])) >= 0.1
-    await together(shared.push(PUSH))
-    assert await seconds_after(shared.push(PUSH), shared.ack([ACK]), shared.pop(POP)) >= 0.15
-    await together(shared.push(PUSH))
-    assert await seconds_after(shared.push(PUSH), shared.ack([ACK] * 9)) >= 0.2
+    # A timer can end a millisecond early.
+    assert await seconds_until_next(ACK) >= 0.09
+    assert await seconds_until_next(ACK, ACK) >= 0.14
+    assert await seconds_until_next(*[ACK] * 9) >= 0.19
+
+
+async def test_a_client_whose_calls_follow_each_other_waits_for_two_units_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("queen.engine.runtime.combiner.PACE_SECONDS", 100.0)
+    shared = combiner(Recorder())
+    await together(shared.ack([ACK] * 9))
+
+    following = asyncio.create_task(shared.ack([ACK] * 9))
+    await asyncio.sleep(0)
+
+    timer: Any = shared._timer  # pyright: ignore[reportPrivateUsage]
+    assert 100 < timer.when() - asyncio.get_running_loop().time() < 201
+    timer.cancel()
+    following.cancel()
+
+
+async def until_called(recorder: Recorder, count: int) -> None:
+    async with asyncio.timeout(5):
+        while len(recorder.calls) < count:  # noqa: ASYNC110 - a condition, bounded
+            await asyncio.sleep(0.001)
 
 
 async def test_while_a_call_runs_others_gather_for_the_next(

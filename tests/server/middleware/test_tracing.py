@@ -1,6 +1,7 @@
 """Spans of calls and flushes, and the trace of a message."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -130,6 +131,27 @@ async def test_calls_and_flushes_are_spans_of_the_callers_trace(
     assert flush.trace_id.hex() == TRACE
     failed = [span for span in collector.named("settle") if span.status.code == 2]
     assert [span.status.message for span in failed] == ["lease_lost"]
+
+
+async def test_a_push_to_a_waiting_consumer_has_a_span_of_their_common_flush(
+    dsn: str, collector: Collector
+) -> None:
+    environment = {
+        "QUEEN_OTEL": "true",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.port}",
+        "OTEL_BSP_SCHEDULE_DELAY": "100",
+    }
+    numbers = itertools.count()
+    async with Server(dsn, environment) as server:
+
+        async def is_combined() -> bool:
+            popping = asyncio.create_task(server.get("/pop/queue/orders", wait="true"))
+            item = {"queue": "orders", "partition": f"p{next(numbers)}", "payload": 1}
+            await server.post("/push", {"items": [item]})
+            await popping
+            return bool(collector.named("flush combine"))
+
+        await until(is_combined)
 
 
 async def test_an_ack_of_a_delivery_has_a_span_and_an_operators_release_has_none(

@@ -10,10 +10,10 @@ from queen.store.connection.database import Record
 from queen.store.messages import Ack, Messages, Pop, Push
 
 PACE_SECONDS: Final = 0.001
-"""While several requests share a call, the next call begins this long after it per request."""
+"""While several requests share a call, the next call begins this long after it for each."""
 _LEAST_PACED: Final = 2
 _MOST_PACED: Final = 4
-"""Bounds of the number of requests. Two clients that take turns wait two milliseconds."""
+"""Bounds of that number. A client whose calls follow each other waits two milliseconds."""
 MOST_COMBINED: Final = 64
 """Segments, acks or requests of a part. Larger parts fill a call of their own."""
 _MOST_BYTES: Final = 64 * 1024
@@ -48,7 +48,7 @@ class Combiner:
     Makes the calls of push, ack and pop, combined where that saves a transaction.
 
     A call starts at the end of this loop iteration. While calls carry several requests, they
-    start at least two to four milliseconds after each other, depending on their number. A running
+    start at least two milliseconds after each other, up to four while another call runs. A running
     call doesn't delay the others longer than that. If a combined call fails, its parts are sent
     one by one, so that an error reaches only the callers of the verb that caused it.
     """
@@ -61,7 +61,7 @@ class Combiner:
         self._running = 0
         self._started_at = 0.0
         self._carried = 0
-        """Requests of the last call."""
+        """Segments, deliveries and pops of the last call."""
         self.follow_push: Callable[[Collection[int], int], Sequence[FollowingPop]] = _no_pops
         """Creates pops for the waiters of queues with this many messages about to be stored."""
 
@@ -90,7 +90,8 @@ class Combiner:
         part = _Part(verb, call, count, loop.create_future())
         self._parts.append(part)
         if self._timer is None:
-            pace = PACE_SECONDS * min(max(self._carried, _LEAST_PACED), _MOST_PACED)
+            most = _MOST_PACED if self._running else _LEAST_PACED
+            pace = PACE_SECONDS * min(max(self._carried, _LEAST_PACED), most)
             early = self._started_at + pace - time.monotonic()
             is_paced = early > 0 and (self._running or self._carried > 1)
             self._timer = (

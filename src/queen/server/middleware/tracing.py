@@ -26,7 +26,7 @@ _KINDS: Final = {
     "transaction": "PRODUCER",
 }
 """Operations of the message plane, and their span kinds by the messaging conventions."""
-_FLUSHES: Final = frozenset({"push", "pop", "ack", "nack", "transact"})
+_FLUSHES: Final = frozenset({"push", "pop", "ack", "nack", "transact", "combine"})
 """Calls whose statement is a flush."""
 
 
@@ -86,7 +86,7 @@ class Tracing:
         """Open a span around the statement of a flush."""
         from opentelemetry import trace
 
-        call = call.removesuffix("_once")  # Pushes of an idempotent producer are traced as pushes.
+        call = call.removesuffix("_once")  # Transactions of a producer are traced as transactions.
         if call not in _FLUSHES:
             yield
             return

@@ -119,7 +119,7 @@ $$;
 --
 -- p_digests: null for requests that are never repeated. p_outcomes: bytes of the engine. p_base_producers, p_base_entries: the
 -- offsets that those bytes are relative to, as numbers of producer and entry. p_offsets: the first offset of each entry.
--- p_stale: which advances were too late.
+-- p_stale: which advances were too late. Raises 40001 if a producer was forgotten after the check.
 create or replace function queen.record_producers (
   p_producers      text[],
   p_sequences      bigint[],
@@ -136,8 +136,9 @@ create or replace function queen.record_producers (
   volatile
 as $$
 declare
-  v_firsts integer[];
-  v_lasts  integer[];
+  v_firsts   integer[];
+  v_lasts    integer[];
+  v_recorded integer;
 begin
   -- Entries of a producer are adjacent. Note where they begin and end: a search for each would be quadratic.
   v_firsts := array_fill(null::integer, array[cardinality(p_producers)]);
@@ -168,6 +169,11 @@ begin
     order by n.producer, n.sequence desc
   ) n
   where p.producer_id = n.producer_id and p.scope = n.scope;
+  get diagnostics v_recorded = row_count;
+  -- A row that was deleted while the caller waited for its lock. The caller repeats the whole call.
+  if v_recorded < (select count(distinct n.producer) from unnest(p_producers) n (producer)) then
+    raise exception 'a producer was forgotten during its request' using errcode = '40001';
+  end if;
 end
 $$;
 
