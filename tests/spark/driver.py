@@ -97,8 +97,9 @@ class Driver:
     @property
     def log(self) -> str:
         """Its stderr so far, which includes Spark's log."""
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")
+        # Not by `seek`, because the process writes at the same position of the file.
+        file = self._log.fileno()
+        return os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace")
 
     def line(self, seconds: float = LINE_SECONDS) -> str:
         """The next line of its stdout."""

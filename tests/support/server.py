@@ -96,8 +96,9 @@ class Server:
     @property
     def log(self) -> str:
         """The output of the process so far."""
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")
+        # Not by `seek`, because the process writes at the same position of the file.
+        file = self._log.fileno()
+        return os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace")
 
     @property
     def session(self) -> aiohttp.ClientSession:

@@ -109,8 +109,9 @@ class Service:
 
     @property
     def output(self) -> str:
-        self._output.seek(0)
-        return self._output.read().decode()
+        # Not by `seek`, because the process writes at the same position of the file.
+        file = self._output.fileno()
+        return os.pread(file, os.fstat(file).st_size, 0).decode()
 
     def wait_for(self, expected: str) -> None:
         """Wait until the output matches, for a bounded time."""
