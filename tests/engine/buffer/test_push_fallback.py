@@ -11,7 +11,17 @@ from queen import errors
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from tests.engine.buffer.helpers import drained
-from tests.engine.helpers import ack_all, drain, item, pop, pop_later, push, until, values
+from tests.engine.helpers import (
+    ack_all,
+    drain,
+    item,
+    listening,
+    pop,
+    pop_later,
+    push,
+    until,
+    values,
+)
 from tests.support.postgres import Postgres
 
 
@@ -299,6 +309,7 @@ async def test_the_buffer_stores_messages_of_encrypted_queues_only_encrypted(
 async def test_an_encrypted_queue_is_not_buffered_without_a_key(
     own: Postgres, dsn: str, engine: Engine
 ) -> None:
+    await listening(engine)  # A listener that has just connected drops all options.
     await engine.queues.configure("secrets", {"encrypted": True})
     await engine.catalogue.queues({"secrets"})
     await asyncio.to_thread(own.stop)

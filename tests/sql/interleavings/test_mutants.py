@@ -1,11 +1,9 @@
 """Each mutant of the SQL fails its check, and the real SQL passes."""
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from typing import Final
 
-import asyncpg
 import pytest
 
 from queen import sql
@@ -127,21 +125,6 @@ async def pushes_in_every_order(lab: Lab) -> None:
     await lab.step_through({"a": push("x"), "b": push("x")}, [DRAINED], is_ordered=True)
 
 
-async def pushes_at_once(lab: Lab) -> None:
-    """Concurrent producers with their own transactions, without stepping."""
-    scene = await lab.scene(is_ordered=True, is_claimed=False)
-
-    async def produce(number: int) -> None:
-        for _ in range(50):
-            await push("x")(scene, lab.clients[number].store)
-
-    try:
-        await asyncio.gather(*(produce(number) for number in range(len(lab.clients))))
-    except asyncpg.UniqueViolationError as error:
-        raise Violation(f"two messages for one offset: {error}") from error
-    await lab.check(scene)
-
-
 async def a_later_push_commits_first(lab: Lab) -> None:
     """A pop between two commits must not pass uncommitted messages."""
     for is_ordered in (True, False):
@@ -153,10 +136,6 @@ async def a_later_push_commits_first(lab: Lab) -> None:
 
 async def test_pushes_without_the_partition_lock_reuse_an_offset(lab: Lab) -> None:
     await prove(lab, pushes_in_every_order, (NO_PARTITION_LOCK,), "UniqueViolation")
-
-
-async def test_concurrent_producers_without_the_partition_lock_reuse_an_offset(lab: Lab) -> None:
-    await prove(lab, pushes_at_once, (NO_PARTITION_LOCK,), "two messages for one offset")
 
 
 async def test_offsets_from_a_sequence_without_the_partition_lock_lose_a_message(lab: Lab) -> None:
