@@ -13,7 +13,7 @@ from queen import errors
 from queen.server import logs
 from queen.server.auth.oidc import Oidc
 from queen.server.auth.origins import Origins, encoded
-from queen.server.auth.permissions import ANYBODY, AUDITED, NOBODY, Permission
+from queen.server.auth.permissions import ANONYMOUS, ANYBODY, AUDITED, Permission
 from queen.server.http.answer import Answer, reply
 from queen.server.http.call import Call, Route
 from queen.server.http.cycles import DirectCycle
@@ -217,7 +217,7 @@ async def _authorize(call: Call, route: Route) -> None:
     """Find the caller, and raise if it may not use this route."""
     authenticator = call.state.authenticator
     if route.is_public:
-        call.caller = NOBODY
+        call.caller = ANONYMOUS
         return
     call.caller = caller = await authenticator.caller(call.authorization)
     if caller.requests_per_second is not None:

@@ -7,6 +7,7 @@ import re
 import signal
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -226,6 +227,19 @@ async def test_a_cancelled_pop_gives_its_message_back(streaming: Queen) -> None:
     assert sorted(received, key=str) == [0, 1, 2, 3, 4]
 
 
+async def waiting_pop(server: Server, queen: Queen) -> tuple[LongPoll, asyncio.Task[Any]]:
+    """Start a pop, and return when it waits on the server."""
+    await queen.queue("q").create()
+    poll = LongPoll()
+    task = poll.start(pop_runs(queen, queen.queue("q").wait(True).pop_request))
+
+    async def is_waiting() -> bool:
+        return await count(server, r"queen_waiters\{.*\}") == 1
+
+    await until(is_waiting)
+    return poll, task
+
+
 async def test_a_pop_that_continues_over_http_can_be_hung_up(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,19 +247,13 @@ async def test_a_pop_that_continues_over_http_can_be_hung_up(
         relay(server) as (url, cut),
         Queen(url, retry_delay_millis=10, retry_attempts=5, stream=True) as queen,
     ):
-        await queen.queue("q").create()
-        poll = LongPoll()
-        task = poll.start(pop_runs(queen, queen.queue("q").wait(True).pop_request))
-
-        async def is_waiting() -> bool:
-            return await count(server, r"queen_waiters\{.*\}") == 1
+        poll, task = await waiting_pop(server, queen)
 
         async def uses_http() -> bool:
             return poll.connection is not None
 
         async def no_stream(*_: object) -> None: ...
 
-        await until(is_waiting)
         monkeypatch.setattr(StreamPool, "_stream", no_stream)
         cut()
         await until(uses_http)
@@ -259,14 +267,7 @@ async def test_a_pop_is_not_repeated_after_it_was_hung_up(server: Server) -> Non
         relay(server) as (url, cut),
         Queen(url, retry_delay_millis=10, retry_attempts=5, stream=True) as queen,
     ):
-        await queen.queue("q").create()
-        poll = LongPoll()
-        task = poll.start(pop_runs(queen, queen.queue("q").wait(True).pop_request))
-
-        async def is_waiting() -> bool:
-            return await count(server, r"queen_waiters\{.*\}") == 1
-
-        await until(is_waiting)
+        poll, task = await waiting_pop(server, queen)
         assert poll.hang_up()
         cut()
         async with asyncio.timeout(3):

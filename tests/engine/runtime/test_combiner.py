@@ -296,7 +296,7 @@ async def test_waiters_beyond_the_pushed_messages_wait_on(
 async def test_a_push_takes_one_waiter_more_than_it_has_messages(
     patient: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the last one, the search finds out that there are no more."""
+    """The last one finds no message, so the other waiters keep waiting."""
     taken: list[int] = []
     combine = patient.store.messages.combine
 

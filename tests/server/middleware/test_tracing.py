@@ -30,6 +30,15 @@ class Collector:
                 self.spans.extend(scope.spans)
         return web.Response()
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of a server that sends its spans here."""
+        return {
+            "QUEEN_OTEL": "true",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self.port}",
+            "OTEL_BSP_SCHEDULE_DELAY": "100",
+        }
+
     def named(self, name: str) -> list[Any]:
         return [span for span in self.spans if span.name == name]
 
@@ -94,12 +103,7 @@ async def test_full_headers_leave_no_room_for_a_trace_and_are_accepted(server: S
 async def test_calls_and_flushes_are_spans_of_the_callers_trace(
     dsn: str, collector: Collector
 ) -> None:
-    environment = {
-        "QUEEN_OTEL": "true",
-        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.port}",
-        "OTEL_BSP_SCHEDULE_DELAY": "100",
-    }
-    async with Server(dsn, environment) as server:
+    async with Server(dsn, collector.environment) as server:
         await push(server, headers={"traceparent": PARENT})
         popped = await server.get("/pop/queue/orders", consumerGroup="g")
         (message,) = popped.body["messages"]
@@ -136,13 +140,8 @@ async def test_calls_and_flushes_are_spans_of_the_callers_trace(
 async def test_a_push_to_a_waiting_consumer_has_a_span_of_their_common_flush(
     dsn: str, collector: Collector
 ) -> None:
-    environment = {
-        "QUEEN_OTEL": "true",
-        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.port}",
-        "OTEL_BSP_SCHEDULE_DELAY": "100",
-    }
     numbers = itertools.count()
-    async with Server(dsn, environment) as server:
+    async with Server(dsn, collector.environment) as server:
 
         async def is_combined() -> bool:
             popping = asyncio.create_task(server.get("/pop/queue/orders", wait="true"))
@@ -157,12 +156,7 @@ async def test_a_push_to_a_waiting_consumer_has_a_span_of_their_common_flush(
 async def test_an_ack_of_a_delivery_has_a_span_and_an_operators_release_has_none(
     dsn: str, collector: Collector
 ) -> None:
-    environment = {
-        "QUEEN_OTEL": "true",
-        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.port}",
-        "OTEL_BSP_SCHEDULE_DELAY": "100",
-    }
-    async with Server(dsn, environment) as server:
+    async with Server(dsn, collector.environment) as server:
         await push(server)
         popped = await server.get("/pop/queue/orders", consumerGroup="g")
         (message,) = popped.body["messages"]

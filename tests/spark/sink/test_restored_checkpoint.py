@@ -58,6 +58,13 @@ def summary(spark: SparkSession, copy: Copy) -> StreamingQuery:
 BY_FUNCTION = pytest.param(function, marks=pytest.mark.nightly)
 
 
+def save_first(copy: Copy, start: Start, spark: SparkSession, older: Path) -> None:
+    """Copy the first batch, and save the checkpoint after it."""
+    fill(copy)
+    assert finish(start(spark, copy)) == ""
+    shutil.copytree(copy.checkpoint, older)
+
+
 def restore(copy: Copy, older: Path) -> None:
     shutil.rmtree(copy.checkpoint)
     shutil.copytree(older, copy.checkpoint)
@@ -76,9 +83,7 @@ def test_a_checkpoint_from_yesterday_stops_the_stream(
     spark: SparkSession, dsn: str, tmp_path: Path, start: Start
 ) -> None:
     copy = prepared(dsn, tmp_path)
-    fill(copy)
-    assert finish(start(spark, copy)) == ""
-    shutil.copytree(copy.checkpoint, tmp_path / "older")
+    save_first(copy, start, spark, tmp_path / "older")
     for _ in range(2):
         fill(copy)
         assert finish(start(spark, copy)) == ""
@@ -101,9 +106,7 @@ def test_a_checkpoint_without_the_last_batch_stops_the_stream(
 ) -> None:
     """Spark plans the batch again under its number, up to a later message."""
     copy = prepared(dsn, tmp_path)
-    fill(copy)
-    assert finish(start(spark, copy)) == ""
-    shutil.copytree(copy.checkpoint, tmp_path / "older")
+    save_first(copy, start, spark, tmp_path / "older")
     fill(copy)
     assert finish(start(spark, copy)) == ""
     written = messages(dsn, "b")
@@ -137,9 +140,7 @@ def test_with_a_name_a_restored_checkpoint_repeats_the_same_batches(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:
     copy = prepared(dsn, tmp_path, app_id="copy")
-    fill(copy)
-    assert finish(begin(spark, copy)) == ""
-    shutil.copytree(copy.checkpoint, tmp_path / "older")
+    save_first(copy, begin, spark, tmp_path / "older")
     for _ in range(2):
         fill(copy)
         assert finish(begin(spark, copy)) == ""
@@ -157,9 +158,7 @@ def test_another_name_publishes_the_batches_of_a_restored_checkpoint_again(
 ) -> None:
     """The repair that the error names: no message is lost, and some are there twice."""
     copy = prepared(dsn, tmp_path)
-    fill(copy)
-    assert finish(begin(spark, copy)) == ""
-    shutil.copytree(copy.checkpoint, tmp_path / "older")
+    save_first(copy, begin, spark, tmp_path / "older")
     fill(copy)
     assert finish(begin(spark, copy)) == ""
     restore(copy, tmp_path / "older")

@@ -93,7 +93,8 @@ class AckAndPop:
             except errors.Overloaded:
                 if settled is not None:
                     raise
-            if settled is None:  # There is no queue, or a lock that only a single call waits for.
+            # The queue doesn't exist, or a row was locked for longer than a combined call waits.
+            if settled is None:
                 return await self._settler.settle(deliveries)
             was_searched = True
             return settled

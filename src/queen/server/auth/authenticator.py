@@ -13,7 +13,7 @@ from queen.bounded import BoundedDict
 from queen.server.auth.api_keys import Keys, digest_of
 from queen.server.auth.jwt_tokens import Jwts
 from queen.server.auth.known_keys import KnownKeys
-from queen.server.auth.permissions import ANYBODY, NOBODY, Caller
+from queen.server.auth.permissions import ANONYMOUS, ANYBODY, Caller
 from queen.server.auth.revocations import Revocations
 from queen.settings import Settings
 from queen.store.keys import Keys as StoredKeys
@@ -90,7 +90,7 @@ class Authenticator:
     async def caller_or_nobody(self, authorization: str | None) -> Caller:
         """Return the caller of a public route, where the header is optional."""
         if authorization is None and not self.is_open:
-            return NOBODY
+            return ANONYMOUS
         return await self.caller(authorization)
 
     async def spend(self, caller: Caller) -> None:

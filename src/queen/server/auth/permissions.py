@@ -182,7 +182,7 @@ def _producer_scope(scopes: tuple[Scope, ...] | None) -> str:
 ANYBODY: Final = Caller(name="anonymous", permissions=frozenset(Permission))
 """The caller on a server without authentication, which listens on loopback by default."""
 
-NOBODY: Final = Caller(name="anonymous", permissions=frozenset())
+ANONYMOUS: Final = Caller(name="anonymous", permissions=frozenset())
 """An unauthenticated caller of a public route."""
 
 
