@@ -15,7 +15,6 @@ from tests.engine.helpers import (
     ack_all,
     drain,
     item,
-    listening,
     pop,
     pop_later,
     push,
@@ -309,9 +308,9 @@ async def test_the_buffer_stores_messages_of_encrypted_queues_only_encrypted(
 async def test_an_encrypted_queue_is_not_buffered_without_a_key(
     own: Postgres, dsn: str, engine: Engine
 ) -> None:
-    await listening(engine)  # A listener that has just connected drops all options.
     await engine.queues.configure("secrets", {"encrypted": True})
     await engine.catalogue.queues({"secrets"})
+    engine.catalogue.forget()  # As a listener that has just connected does.
     await asyncio.to_thread(own.stop)
 
     (answer,) = await push(engine, "secrets", "canary")

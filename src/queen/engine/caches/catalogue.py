@@ -1,6 +1,7 @@
 """A bounded, short-lived cache of queues and partitions."""
 
 import asyncio
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
@@ -16,6 +17,8 @@ from queen.store.store import Store
 
 _REFRESH_SHARE: Final = 0.2
 """The last part of the time for which options are valid. A use in it refreshes them."""
+_CHANGED: Final = -math.inf
+"""The expiry of options that may have changed. They are used only in an outage."""
 PartitionName = tuple[str, str, int]
 """Queue, partition, level."""
 
@@ -124,7 +127,7 @@ class Catalogue:
         soon = time.monotonic() + self._refresh_seconds
         for name in names:
             entry = self._queues.get(name)
-            if entry is not None:
+            if entry is not None and entry[0] > _CHANGED:
                 known[name] = entry[1]
             if entry is None or entry[0] < soon:
                 old.append(name)
@@ -193,12 +196,20 @@ class Catalogue:
             # Unless its options have changed since the query started.
             if self._reading.get(name) is asyncio.current_task():
                 self._queues[name] = (expires, queue)
+        for name in names:
+            if name not in found and self._reading.get(name) is asyncio.current_task():
+                self._queues.pop(name, None)
         while len(self._queues) > self._settings.catalogue_entries:
             self._queues.pop(next(iter(self._queues)))
         return found
 
     def remembered(self, names: Iterable[str]) -> dict[str, Queue]:
-        """Queues from the cache, of any age. For use while the database is unavailable."""
+        """
+        Queues from the cache, of any age, even if their options may have changed.
+
+        For use while the database is unavailable: a push to an encrypted queue must not be buffered
+        as plain text because its options were just dropped.
+        """
         return {name: entry[1] for name in names if (entry := self._queues.get(name))}
 
     async def queue(self, name: str) -> Queue:
@@ -216,12 +227,10 @@ class Catalogue:
     def forget_options(self, queue_ids: Iterable[int] | None = None) -> None:
         """Read the options of these queues again, or of all if None."""
         self._reading.clear()  # Running queries may return the old options.
-        if queue_ids is None:
-            self._queues.clear()
-            return
-        changed = set(queue_ids)
-        for name in [name for name, (_, queue) in self._queues.items() if queue.id in changed]:
-            del self._queues[name]
+        changed = None if queue_ids is None else set(queue_ids)
+        for name, (_, queue) in self._queues.items():
+            if changed is None or queue.id in changed:
+                self._queues[name] = (_CHANGED, queue)
 
     def forget(self) -> None:
         """Drop everything, because this may be another database."""
