@@ -170,6 +170,12 @@ FLUSH_SECONDS: Final = _histogram(
 FLUSH_MESSAGES: Final = _histogram(
     "flush_messages", "Messages (push, pop) or deliveries (ack) per flush.", "kind"
 )
+COMBINED_CALLS: Final = _counter(
+    "combined_calls_total",
+    "Transactions that carried pushes, acks and pops together (stored), and those that failed, "
+    "mostly because of a lock, so that each part was sent alone (split).",
+    "result",
+)
 DB_CALL: Final = _histogram(
     "db_call_seconds", "Duration of one statement, without the wait for a connection.", "call"
 )

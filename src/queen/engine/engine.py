@@ -195,6 +195,7 @@ class Engine:
         snapshot.add(telemetry.CACHE_BYTES, self.segments.size_bytes)
         snapshot.add(telemetry.CACHE_HITS, self.segments.hits)
         snapshot.add(telemetry.CACHE_MISSES, self.segments.misses)
+        self.core.combiner.fill(snapshot)
         self.store.database.fill(snapshot)
         self.push_fallback.fill(snapshot)
         return snapshot

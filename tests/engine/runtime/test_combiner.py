@@ -9,9 +9,10 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from queen import errors
+from queen import errors, telemetry
 from queen.engine.engine import Engine
 from queen.engine.runtime.combiner import Combiner
+from queen.meters import Snapshot
 from queen.store.messages import Ack, Combined, Pop, Push
 from tests.engine.helpers import ack, asleep, item, lease, listening, pop, pop_one, push, values
 
@@ -69,6 +70,12 @@ def combiner(recorder: Recorder) -> Combiner:
     return Combiner(recorder)  # pyright: ignore[reportArgumentType]
 
 
+def counted(shared: Combiner) -> dict[str, float]:
+    snapshot = Snapshot()
+    shared.fill(snapshot)
+    return {each: snapshot.of(telemetry.COMBINED_CALLS, each) for each in ("stored", "split")}
+
+
 async def together(*calls: Coroutine[Any, Any, Any]) -> list[Any]:
     async with asyncio.timeout(5):
         return await asyncio.gather(*calls, return_exceptions=True)
@@ -83,6 +90,7 @@ async def test_calls_of_one_moment_are_combined_and_get_their_rows(sent: Push) -
 
     assert recorder.calls == ["combine"]
     assert found == [[1], [ACK], [{"kind": "stored"}]]
+    assert counted(shared) == {"stored": 1, "split": 0}
 
 
 async def test_a_lone_call_is_sent_as_it_is() -> None:
@@ -115,6 +123,7 @@ async def test_after_an_error_the_parts_are_sent_one_by_one(error: Exception) ->
 
     assert recorder.calls == ["combine", "push", "ack", "pop"]
     assert found == [[1], [ACK], [1]]
+    assert counted(shared) == {"stored": 0, "split": 1}
 
 
 async def test_after_an_unknown_outcome_no_part_is_sent_again() -> None:

@@ -5,7 +5,8 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple
 
-from queen import errors
+from queen import errors, telemetry
+from queen.meters import Snapshot
 from queen.store.connection.database import Record
 from queen.store.messages import Ack, Messages, Pop, Push
 
@@ -61,9 +62,15 @@ class Combiner:
         self._running = 0
         self._started_at = 0.0
         self._carried = 0
+        self._stored = self._split = 0
         """Segments, deliveries and pops of the last call."""
         self.follow_push: Callable[[Collection[int], int], Sequence[FollowingPop]] = _no_pops
         """Creates pops for the waiters of queues with this many messages about to be stored."""
+
+    def fill(self, snapshot: Snapshot) -> None:
+        """Add the metrics of combined calls."""
+        snapshot.add(telemetry.COMBINED_CALLS, self._stored, "stored")
+        snapshot.add(telemetry.COMBINED_CALLS, self._split, "split")
 
     async def push(self, push: Push) -> Rows:
         """Store segments."""
@@ -153,8 +160,10 @@ class Combiner:
                 _fail(part.rows, error)
             return
         except Exception:
+            self._split += 1
             await asyncio.gather(*map(self._alone, parts))
             return
+        self._stored += 1
         is_stored = bool(combined.pushed) and combined.pushed[0]["kind"] == "stored"
         popped = iter(combined.popped)
         for part in parts:
