@@ -16,7 +16,7 @@ _LEAST_PACED: Final = 2
 _MOST_PACED: Final = 4
 """Bounds of that number. A client whose calls follow each other waits two milliseconds."""
 MOST_COMBINED: Final = 64
-"""Segments, acks or requests of a part. Larger parts fill a call of their own."""
+"""Messages, acks or requests of a part. Larger parts fill a call of their own, at once."""
 _MOST_BYTES: Final = 64 * 1024
 
 _ORDER: Final = ("push", "ack", "pop")
@@ -62,8 +62,8 @@ class Combiner:
         self._running = 0
         self._started_at = 0.0
         self._carried = 0
-        self._stored = self._split = 0
         """Segments, deliveries and pops of the last call."""
+        self._stored = self._split = 0
         self.follow_push: Callable[[Collection[int], int], Sequence[FollowingPop]] = _no_pops
         """Creates pops for the waiters of queues with this many messages about to be stored."""
 
@@ -74,7 +74,7 @@ class Combiner:
 
     async def push(self, push: Push) -> Rows:
         """Store segments."""
-        count = max(len(push.partition_ids), len(push.producers))
+        count = max(sum(push.counts), len(push.producers))
         size_bytes = sum(map(len, push.bodies))
         if not push.is_plain or count > MOST_COMBINED or size_bytes > _MOST_BYTES:
             return await self._messages.push(push)
