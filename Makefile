@@ -1,9 +1,9 @@
 # The only list of commands. `make setup` first; all others expect it.
 
 PYTHON ?= python3
-WORKERS ?= 6
+WORKERS ?= 4
 # Each starts Spark, which takes as many cores as it gets.
-SPARK_WORKERS ?= 2
+SPARK_WORKERS ?= 3
 BROWSER_WORKERS ?= 3
 
 # Without bytecode files, each of the thousand processes of a test run compiles all modules again.
@@ -107,7 +107,7 @@ iceberg-runtime: $(ICEBERG)/.installed
 check: check-code check-dashboard check-prose check-lock
 
 # Collecting the tests compiles them once. In a test run, all processes would do it at the same time.
-check-code:
+check-code: | $(STAMP)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
@@ -127,7 +127,7 @@ dashboard: $(DASHBOARD)
 $(DASHBOARD): $(NODE_STAMP) $(DASHBOARD_SOURCES)
 	$(NPM) run --silent build
 
-check-lock:
+check-lock: | $(STAMP)
 	cp $(LOCK) .venv/$(LOCK)
 	$(COMPILE) --output-file .venv/$(LOCK) >/dev/null
 	diff -u $(LOCK) .venv/$(LOCK)

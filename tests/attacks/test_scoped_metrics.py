@@ -21,7 +21,7 @@ INNER_LABELS: Final = {"group", "name"}
 """Labels that name something inside a queue. They occur only together with its name."""
 CLOSED_LABELS: Final = {
     *("reason", "verb", "outcome", "code", "route", "method", "status", "kind", "call", "state"),
-    *("duty", "table", "version", "python", "operation", "direction"),
+    *("duty", "table", "version", "python", "operation", "direction", "result"),
 }
 """Labels whose values the server chooses."""
 
