@@ -26,7 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector from going through thousands of tests again and again."""
+    """Exempt thousands of tests from garbage collection."""
     gc.collect()
     gc.freeze()
 

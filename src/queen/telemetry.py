@@ -173,7 +173,7 @@ FLUSH_MESSAGES: Final = _histogram(
 COMBINED_CALLS: Final = _counter(
     "combined_calls_total",
     "Transactions that carried pushes, acks and pops together (stored), and those that failed, "
-    "mostly because of a lock, so that each part was sent alone (split).",
+    "mostly because of a lock, so that each part was sent separately (split).",
     "result",
 )
 DB_CALL: Final = _histogram(
