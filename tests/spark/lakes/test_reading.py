@@ -54,9 +54,10 @@ class CountingReader(Reader):
         return self._reader.read(file, columns, rows, during)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "format",
-    ["delta", *(pytest.param(each, marks=pytest.mark.nightly) for each in ("iceberg", "parquet"))],
+    ["delta", "iceberg", "parquet"],
 )
 def test_pieces_of_a_day_open_only_files_that_overlap(
     spark: SparkSession, dsn: str, tmp_path: Path, format: str

@@ -337,7 +337,8 @@ def test_the_schema_changes_while_messages_are_pushed(
         )
 
 
-@pytest.mark.parametrize("format", ["iceberg", pytest.param("delta", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
 def test_misfits_of_an_evolved_table_are_replayed(
     spark: SparkSession, dsn: str, log: Log, config: Config, format: Literal["iceberg", "delta"]
 ) -> None:

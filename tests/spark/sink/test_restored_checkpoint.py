@@ -98,9 +98,8 @@ def test_a_checkpoint_from_yesterday_stops_the_stream(
         assert staged(dsn) == 0
 
 
-@pytest.mark.parametrize(
-    "start", [begin, BY_FUNCTION, pytest.param(summary, marks=pytest.mark.nightly)]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", [begin, function, summary])
 def test_a_checkpoint_without_the_last_batch_stops_the_stream(
     spark: SparkSession, dsn: str, tmp_path: Path, start: Start
 ) -> None:
