@@ -1,7 +1,6 @@
 """The chain of fixtures: postgres (once), template (once), dsn (a copy per test)."""
 
 import asyncio
-import gc
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from uuid import uuid4
@@ -23,16 +22,6 @@ def pytest_configure(config: pytest.Config) -> None:
     # The duration of an example depends more on the machine than on the code.
     hypothesis.settings.register_profile("queen", deadline=None)
     hypothesis.settings.load_profile("queen")
-
-
-def pytest_collection_finish() -> None:
-    """Exempt thousands of tests from garbage collection."""
-    gc.collect()
-    gc.freeze()
-
-
-def pytest_sessionfinish() -> None:
-    gc.unfreeze()
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
