@@ -53,6 +53,22 @@ async def test_a_thousand_pushes_share_one_read_of_expired_options(
     assert slow.reads == [["orders"]]
 
 
+async def test_options_that_change_during_their_first_read_are_known_in_an_outage(
+    engine: Engine, slow: Slow
+) -> None:
+    await engine.queues.configure("secrets", {"encrypted": True})
+    engine.catalogue.forget()
+    reading = asyncio.create_task(engine.catalogue.queues({"secrets"}))
+    await until_reading(slow)
+
+    engine.catalogue.forget()  # As a listener that has just connected does.
+    slow.go.set()
+    await reading
+
+    assert engine.catalogue.remembered({"secrets"})["secrets"].is_encrypted
+    assert engine.catalogue.known("secrets") is None
+
+
 async def test_options_in_use_are_read_again_before_they_expire(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -193,9 +193,11 @@ class Catalogue:
             except errors.QueenError as error:
                 found[name] = error  # The other queues are not affected.
                 continue
-            # Unless its options have changed since the query started.
             if self._reading.get(name) is asyncio.current_task():
                 self._queues[name] = (expires, queue)
+            elif name not in self._queues:
+                # Its options may have changed since the query started, but others are not known.
+                self._queues[name] = (_CHANGED, queue)
         for name in names:
             if name not in found and self._reading.get(name) is asyncio.current_task():
                 self._queues.pop(name, None)
