@@ -67,12 +67,13 @@ class ObjectStore:
     def __enter__(self) -> Self:
         keys = {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
         arguments = [program(), "--port", f"127.0.0.1:{self._port}", "--quiet", "posix"]
-        self._process = subprocess.Popen(
-            [*arguments, "--sidecar", str(self.metadata), str(self._folder)],
-            env={**os.environ, **keys},
-            stdout=self._log.open("wb"),
-            stderr=subprocess.STDOUT,
-        )
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [*arguments, "--sidecar", str(self.metadata), str(self._folder)],
+                env={**os.environ, **keys},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
         deadline = time.monotonic() + _START_SECONDS
         while True:
             try:
