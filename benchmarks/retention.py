@@ -61,10 +61,11 @@ update queen.consumers set claimed = $3::bigint + 1
 where group_id = 1 and partition_id between $1::bigint and $2::bigint
 """
 PROTECTED = """
-insert into queen.deliveries (group_id, partition_id, priority, pending, until, held, ordered)
+insert into queen.deliveries
+  (id, group_id, partition_id, priority, pending, until, held, ordered)
 select
-  1, i, 0, int8multirange(int8range($2::bigint, $2::bigint + 1)), now() + interval '1 day', true,
-  false
+  queen.delivery_id(i), 1, i, 0, int8multirange(int8range($2::bigint, $2::bigint + 1)),
+  now() + interval '1 day', true, false
 from generate_series($3::bigint, $1::bigint, $3::bigint) i;
 """
 DEAD = """

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from queen import errors
-from queen.codec.ids import partition_ref
+from queen.codec.ids import reference
 from queen.engine.engine import Engine
 from queen.engine.pop.delivery import Delivery
 from queen.settings import Settings
@@ -92,7 +92,7 @@ def says(delivery: Delivery, offset: int, status: str, **fields: Any) -> Acknowl
     return Acknowledgment(
         id=message(delivery, offset).id,
         lease_id=delivery.lease_id,
-        partition_id=partition_ref(0, delivery.partition_id),
+        partition_id=reference(delivery.partition_id),
         consumer_group=delivery.group,
         status=status,
         **fields,

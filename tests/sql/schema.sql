@@ -148,6 +148,20 @@ CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multira
 
 
 --
+-- Name: add_trace(bigint, text, text, text, text[], bytea); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.add_trace(p_partition_id bigint, p_transaction_id text, p_group text, p_event_type text, p_names text[], p_data bytea) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: advance_step(text, text, integer, uuid, text, json, text, integer, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -306,6 +320,7 @@ CREATE TABLE queen.queues (
     max_wait_seconds double precision DEFAULT 0 NOT NULL,
     encrypted boolean DEFAULT false NOT NULL,
     managed_by text,
+    slot smallint NOT NULL,
     CONSTRAINT concurrency_limit_is_not_negative CHECK ((concurrency_limit >= 0)),
     CONSTRAINT dedup_window_is_at_most_31_days CHECK (((dedup_seconds >= (0)::double precision) AND (dedup_seconds <= (2678400)::double precision))),
     CONSTRAINT delay_is_at_most_a_year CHECK (((delay_seconds >= (0)::double precision) AND (delay_seconds <= (31536000)::double precision))),
@@ -433,23 +448,11 @@ CREATE FUNCTION queen.blocks_after(p_partition_id bigint, p_offset bigint, p_gen
 
 
 --
--- Name: delivery_ids; Type: SEQUENCE; Schema: queen; Owner: -
---
-
-CREATE SEQUENCE queen.delivery_ids
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-
---
 -- Name: deliveries; Type: TABLE; Schema: queen; Owner: -
 --
 
 CREATE TABLE queen.deliveries (
-    id bigint DEFAULT nextval('queen.delivery_ids'::regclass) NOT NULL,
+    id bigint NOT NULL,
     token uuid DEFAULT gen_random_uuid() NOT NULL,
     group_id bigint NOT NULL,
     partition_id bigint NOT NULL,
@@ -553,7 +556,7 @@ CREATE FUNCTION queen.check_producers(p_producers text[], p_sequences bigint[], 
 -- Name: claim_due(bigint, queen.queues, integer, bigint[], timestamp with time zone, integer[], integer[], double precision[], boolean, bigint, bigint, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) RETURNS queen.claim
+CREATE FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_free bigint, p_now timestamp with time zone) RETURNS queen.claim
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -562,7 +565,7 @@ CREATE FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level
 -- Name: claim_new(bigint, queen.queues, integer, bigint[], timestamp with time zone, integer[], integer[], double precision[], boolean, bigint, bigint, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) RETURNS queen.claim
+CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_free bigint, p_now timestamp with time zone) RETURNS queen.claim
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -608,6 +611,10 @@ CREATE FUNCTION queen.complete(p_ids bigint[], p_tokens uuid[], p_partition_ids 
 CREATE FUNCTION queen.configure(p_name text, p_namespace text, p_task text, p_options jsonb, p_replace boolean, p_version bigint, p_defaults jsonb) RETURNS SETOF queen.queues
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -618,6 +625,10 @@ CREATE FUNCTION queen.configure(p_name text, p_namespace text, p_task text, p_op
 CREATE FUNCTION queen.configure_partition(p_queue text, p_partition text, p_priority integer) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -748,6 +759,10 @@ CREATE FUNCTION queen.defer(p_ids bigint[], p_tokens uuid[], p_seconds double pr
 CREATE FUNCTION queen.delete_group(p_queue text, p_group text) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -758,6 +773,10 @@ CREATE FUNCTION queen.delete_group(p_queue text, p_group text) RETURNS bigint
 CREATE FUNCTION queen.delete_queue(p_queue text) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -768,6 +787,15 @@ CREATE FUNCTION queen.delete_queue(p_queue text) RETURNS bigint
 CREATE FUNCTION queen.delete_workflow(p_id text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: delivery_id(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.delivery_id(p_partition_id bigint) RETURNS bigint
+    LANGUAGE sql
     AS $$ … $$;
 
 
@@ -895,6 +923,24 @@ CREATE FUNCTION queen.enqueue_step(p_run queen.workflows, p_step queen.workflow_
 
 
 --
+-- Name: enter(bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.enter(p_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: enter_queue(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.enter_queue(p_queue_id bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: erase(integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -932,6 +978,20 @@ CREATE FUNCTION queen.erase_messages(p_queue_id bigint, p_partition_ids bigint[]
 
 CREATE FUNCTION queen.erase_places(p_partition_ids bigint[], p_group_id bigint) RETURNS void
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: erase_result(bigint, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.erase_result(p_partition_id bigint, p_transaction_id text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -1344,6 +1404,15 @@ CREATE FUNCTION queen.hold_recalled(p_queue text, p_name text, p_seconds double 
 
 
 --
+-- Name: home_slot(text, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.home_slot(p_name text, p_namespace text) RETURNS smallint
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: is_alive(bigint, bigint, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1560,7 +1629,7 @@ CREATE FUNCTION queen.lock_consumers(p_ids bigint[], p_tokens uuid[]) RETURNS vo
 -- Name: lock_limit(bigint, queen.queues, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now timestamp with time zone) RETURNS TABLE(version bigint, budget bigint, slots bigint, opens_at timestamp with time zone)
+CREATE FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now timestamp with time zone) RETURNS TABLE(version bigint, budget bigint, free bigint, opens_at timestamp with time zone)
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -1672,11 +1741,11 @@ CREATE FUNCTION queen.named_producers(p_producers text[]) RETURNS TABLE(ordinal 
 
 
 --
--- Name: new_queue(jsonb); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: new_queue(text, text, jsonb); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.new_queue(p_defaults jsonb) RETURNS jsonb
-    LANGUAGE sql
+CREATE FUNCTION queen.new_queue(p_name text, p_namespace text, p_defaults jsonb) RETURNS queen.queues
+    LANGUAGE plpgsql
     AS $$ … $$;
 
 
@@ -1684,7 +1753,7 @@ CREATE FUNCTION queen.new_queue(p_defaults jsonb) RETURNS jsonb
 -- Name: next_at(bigint, queen.queues, bigint[], timestamp with time zone, timestamp with time zone, boolean, boolean, bigint, timestamp with time zone, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_partition_ids bigint[], p_since timestamp with time zone, p_due_since timestamp with time zone, p_due boolean, p_fresh boolean, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone) RETURNS double precision
+CREATE FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_partition_ids bigint[], p_since timestamp with time zone, p_due_since timestamp with time zone, p_due boolean, p_fresh boolean, p_free bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone) RETURNS double precision
     LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
@@ -1742,6 +1811,15 @@ CREATE FUNCTION queen.open_archive(p_name text, p_queue text, p_format text, p_l
 
 CREATE FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8multirange) RETURNS int8multirange
     LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: partition_id(smallint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.partition_id(p_slot smallint) RETURNS bigint
+    LANGUAGE sql
     AS $$ … $$;
 
 
@@ -1912,6 +1990,20 @@ CREATE FUNCTION queen.pulse(p_id text, p_host text, p_pid integer, p_version tex
 --
 
 CREATE FUNCTION queen.purge(p_queue text, p_partition text, p_completed boolean, p_before timestamp with time zone, p_after bigint, p_limit integer) RETURNS TABLE(partition_id bigint, messages bigint)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: purge_dead_letters(bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.purge_dead_letters(p_ids bigint[]) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_hashjoin TO 'off'
@@ -2213,6 +2305,10 @@ CREATE FUNCTION queen.report_duty(p_name text, p_epoch bigint, p_seconds double 
 CREATE FUNCTION queen.report_progress(p_id bigint, p_token uuid, p_transaction_id text, p_partition_id bigint, p_offset bigint, p_progress bytea, p_seconds double precision) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -2628,6 +2724,20 @@ CREATE FUNCTION queen.wants_more(p_left integer[], p_partitions_left integer[]) 
 --
 
 CREATE FUNCTION queen.warm() RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: withdraw(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.withdraw(p_scheduled_id bigint) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_hashjoin TO 'off'
@@ -3219,6 +3329,18 @@ CREATE TABLE queen.dedup_rows (
     partition_id bigint NOT NULL,
     at timestamp with time zone NOT NULL
 );
+
+
+--
+-- Name: delivery_ids; Type: SEQUENCE; Schema: queen; Owner: -
+--
+
+CREATE SEQUENCE queen.delivery_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
 
 
 --
@@ -3957,6 +4079,22 @@ WITH (fillfactor='50');
 
 
 --
+-- Name: slots; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.slots (
+    slot smallint NOT NULL,
+    state text DEFAULT 'owned'::text NOT NULL,
+    epoch bigint DEFAULT 1 NOT NULL,
+    moved_to text,
+    is_open boolean NOT NULL,
+    CONSTRAINT slot_state_is_known CHECK ((state = ANY (ARRAY['owned'::text, 'leaving'::text, 'gone'::text]))),
+    CONSTRAINT slots_are_from_0_to_1023 CHECK (((slot >= 0) AND (slot <= 1023))),
+    CONSTRAINT slots_that_are_gone_have_moved CHECK (((state = 'gone'::text) = (moved_to IS NOT NULL)))
+);
+
+
+--
 -- Name: staged; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -4663,6 +4801,14 @@ ALTER TABLE ONLY queen.segments
 
 
 --
+-- Name: slots slots_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.slots
+    ADD CONSTRAINT slots_pkey PRIMARY KEY (slot);
+
+
+--
 -- Name: staged staged_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -5079,6 +5225,13 @@ CREATE INDEX outbox_by_transaction ON queen.outbox USING btree (xid, id) WHERE (
 
 
 --
+-- Name: partitions_by_number; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX partitions_by_number ON queen.partitions USING btree (((id & '9007199254740991'::bigint)));
+
+
+--
 -- Name: partitions_of_queue; Type: INDEX; Schema: queen; Owner: -
 --
 
@@ -5195,6 +5348,13 @@ CREATE INDEX segments_emptied ON queen.segments USING btree (queue_id, created_a
 --
 
 CREATE INDEX segments_xid ON queen.segments USING btree (queue_id, xid) WHERE (body IS NOT NULL);
+
+
+--
+-- Name: slots_elsewhere; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX slots_elsewhere ON queen.slots USING btree (slot) WHERE (state <> 'owned'::text);
 
 
 --
@@ -5444,6 +5604,13 @@ REVOKE ALL ON FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8
 
 
 --
+-- Name: FUNCTION add_trace(p_partition_id bigint, p_transaction_id text, p_group text, p_event_type text, p_names text[], p_data bytea); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.add_trace(p_partition_id bigint, p_transaction_id text, p_group text, p_event_type text, p_names text[], p_data bytea) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION advance_step(p_id text, p_name text, p_part integer, p_token uuid, p_outcome text, p_result json, p_error text, p_attempts integer, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5591,17 +5758,17 @@ REVOKE ALL ON FUNCTION queen.check_producers(p_producers text[], p_sequences big
 
 
 --
--- Name: FUNCTION claim_due(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION claim_due(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_free bigint, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_free bigint, p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
--- Name: FUNCTION claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_free bigint, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_free bigint, p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
@@ -5745,6 +5912,13 @@ REVOKE ALL ON FUNCTION queen.delete_workflow(p_id text) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION delivery_id(p_partition_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.delivery_id(p_partition_id bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION drop_archive(p_name text); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5836,6 +6010,20 @@ REVOKE ALL ON FUNCTION queen.enqueue_step(p_run queen.workflows, p_step queen.wo
 
 
 --
+-- Name: FUNCTION enter(p_ids bigint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.enter(p_ids bigint[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION enter_queue(p_queue_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.enter_queue(p_queue_id bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION erase(p_limit integer); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5861,6 +6049,13 @@ REVOKE ALL ON FUNCTION queen.erase_messages(p_queue_id bigint, p_partition_ids b
 --
 
 REVOKE ALL ON FUNCTION queen.erase_places(p_partition_ids bigint[], p_group_id bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION erase_result(p_partition_id bigint, p_transaction_id text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.erase_result(p_partition_id bigint, p_transaction_id text) FROM PUBLIC;
 
 
 --
@@ -6130,6 +6325,13 @@ REVOKE ALL ON FUNCTION queen.hold_recalled(p_queue text, p_name text, p_seconds 
 
 
 --
+-- Name: FUNCTION home_slot(p_name text, p_namespace text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.home_slot(p_name text, p_namespace text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION is_alive(p_partition_id bigint, p_offset bigint, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -6354,17 +6556,17 @@ REVOKE ALL ON FUNCTION queen.named_producers(p_producers text[]) FROM PUBLIC;
 
 
 --
--- Name: FUNCTION new_queue(p_defaults jsonb); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION new_queue(p_name text, p_namespace text, p_defaults jsonb); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.new_queue(p_defaults jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.new_queue(p_name text, p_namespace text, p_defaults jsonb) FROM PUBLIC;
 
 
 --
--- Name: FUNCTION next_at(p_group_id bigint, p_queue queen.queues, p_partition_ids bigint[], p_since timestamp with time zone, p_due_since timestamp with time zone, p_due boolean, p_fresh boolean, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION next_at(p_group_id bigint, p_queue queen.queues, p_partition_ids bigint[], p_since timestamp with time zone, p_due_since timestamp with time zone, p_due boolean, p_fresh boolean, p_free bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_partition_ids bigint[], p_since timestamp with time zone, p_due_since timestamp with time zone, p_due boolean, p_fresh boolean, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_partition_ids bigint[], p_since timestamp with time zone, p_due_since timestamp with time zone, p_due boolean, p_fresh boolean, p_free bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
@@ -6407,6 +6609,13 @@ REVOKE ALL ON FUNCTION queen.open_archive(p_name text, p_queue text, p_format te
 --
 
 REVOKE ALL ON FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8multirange) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION partition_id(p_slot smallint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.partition_id(p_slot smallint) FROM PUBLIC;
 
 
 --
@@ -6519,6 +6728,13 @@ REVOKE ALL ON FUNCTION queen.pulse(p_id text, p_host text, p_pid integer, p_vers
 --
 
 REVOKE ALL ON FUNCTION queen.purge(p_queue text, p_partition text, p_completed boolean, p_before timestamp with time zone, p_after bigint, p_limit integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION purge_dead_letters(p_ids bigint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.purge_dead_letters(p_ids bigint[]) FROM PUBLIC;
 
 
 --
@@ -6974,6 +7190,13 @@ REVOKE ALL ON FUNCTION queen.wants_more(p_left integer[], p_partitions_left inte
 --
 
 REVOKE ALL ON FUNCTION queen.warm() FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION withdraw(p_scheduled_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.withdraw(p_scheduled_id bigint) FROM PUBLIC;
 
 
 --

@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 
 from queen import errors
-from queen.codec.ids import partition_of
+from queen.codec.ids import id_of
 from queen.wire.messages import Acknowledged, Acknowledgment, Message, PopRequest, Pushed, PushItem
 
 
@@ -28,7 +28,7 @@ class HttpDelivery:
         self.lease_id = first.lease_id
         self.until: datetime | None = first.lease_expires_at
         self.attempt = first.attempt
-        self.partition_id = partition_of(first.partition_id)
+        self.partition_id = id_of(first.partition_id)
 
     @property
     def offsets(self) -> list[int]:

@@ -23,7 +23,7 @@ import msgspec
 import uvloop
 
 from queen import errors
-from queen.codec.ids import partition_of
+from queen.codec.ids import id_of
 from queen.engine.engine import Engine
 from queen.engine.pop.delivery import Delivery
 from queen.wire.messages import Acknowledgment, PopRequest, PushItem
@@ -218,7 +218,7 @@ class Producing:
                 "items": [
                     {
                         "status": each.status,
-                        "partition_id": partition_of(each.partition_id or ""),
+                        "partition_id": id_of(each.partition_id or ""),
                         "offset": each.offset,
                         "id": each.id,
                     }

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from queen.codec.ids import partition_of
+from queen.codec.ids import NUMBER_BITS, id_of
 from queen.engine.engine import Engine
 from queen.engine.pop.delivery import Delivery
 from queen.wire.messages import PopRequest, PushItem
@@ -80,7 +80,8 @@ def identity(producer: int, n: int) -> int:
 
 
 def place(partition_id: int, offset: int) -> int:
-    return partition_id << 32 | offset
+    slot, number = divmod(partition_id, 1 << NUMBER_BITS)
+    return slot << NUMBER_BITS | number << 32 | offset
 
 
 def _write(output: str, values: "array[int]") -> None:
@@ -128,7 +129,7 @@ class Producers:
                 ):
                     raise AssertionError(f"push {stream.producer}/{n + at}: {pushed}")
                 self._placed.append(identity(stream.producer, n + at))
-                self._placed.append(place(partition_of(pushed.partition_id) or 0, pushed.offset))
+                self._placed.append(place(id_of(pushed.partition_id) or 0, pushed.offset))
             n += size
             if len(self._placed) // 2 >= self._said + PROGRESS:
                 self._said = len(self._placed) // 2

@@ -27,6 +27,7 @@ def tree(root: type[errors.QueenError]) -> list[type[errors.QueenError]]:
         ("QN009", errors.SequenceStale),
         ("QN010", errors.AlreadySettled),
         ("QN016", errors.DutyLost),
+        ("QN018", errors.SlotMoved),
         ("23514", errors.InvalidOption),
         ("40001", errors.Overloaded),
         ("40P01", errors.Overloaded),

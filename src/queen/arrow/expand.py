@@ -16,7 +16,7 @@ from queen.arrow.ranges import SegmentRange
 from queen.codec.encryption.keyring import keyring_of_environment
 from queen.codec.encryption.keys import MARK, DataKey, Wrapped
 from queen.codec.encryption.sealing import key_ids_of, open_segment
-from queen.codec.ids import SHARD, message_id
+from queen.codec.ids import message_id
 from queen.codec.segment import Segment
 
 _METHODS: Final = {
@@ -88,7 +88,7 @@ class Expander:
         keys = {each: self._keys[each] for each in ids}
         if any(key.queue_id != self._range.queue_id for key in keys.values()):
             raise errors.EncryptionUnavailable("a payload was encrypted for another queue")
-        return open_segment(keys, SHARD, row["partition_id"], segment)
+        return open_segment(keys, row["partition_id"], segment)
 
     def _load(self, ids: Iterable[int]) -> None:
         missing = [each for each in ids if each not in self._keys]
@@ -238,7 +238,7 @@ def _ids(
     """Vectorized `queen.codec.ids.message_id`: in a segment, ids differ only in their last part."""
     count = len(offsets)
     heads = b"".join(
-        message_id(SHARD, partition_id, base)[:_HEAD].encode()
+        message_id(partition_id, base)[:_HEAD].encode()
         for partition_id, base in zip(partition_ids.tolist(), bases.tolist(), strict=True)
     )
     texts = np.empty((count, 36), np.uint8)

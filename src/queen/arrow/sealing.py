@@ -7,7 +7,6 @@ from queen.codec.encryption import keys
 from queen.codec.encryption.keyring import keyring_of_environment
 from queen.codec.encryption.keys import DataKey, Keyring, Wrapped
 from queen.codec.encryption.sealing import seal_segment
-from queen.codec.ids import SHARD
 from queen.codec.segment import Segment
 
 
@@ -54,4 +53,4 @@ def sealed(
         return body, ends, extras
     count = len(ends) // 4 - 1
     plain = Segment(xid=0, count=count, body=bytes(body), ends=ends, extras=None)
-    return seal_segment(key, SHARD, partition_id, plain.payloads(0, count), ends, extras)
+    return seal_segment(key, partition_id, plain.payloads(0, count), ends, extras)

@@ -1,4 +1,9 @@
-"""Ids of messages, partitions and leases, and the positions that they encode."""
+"""
+Ids of messages, partitions and deliveries, and the positions that they encode.
+
+The id of a partition or delivery is an integer of 63 bits: a slot, then a number that is unique in
+its database. Clients get it as text, ``slot.number``.
+"""
 
 import contextlib
 import hashlib
@@ -12,33 +17,32 @@ from uuid import UUID
 
 from queen import errors
 
-SHARD: Final = 0
-"""The number of the database. All queues are in one; ids have room for the number of another."""
-SHARD_BITS: Final = 10
+SLOT_BITS: Final = 10
+NUMBER_BITS: Final = 53
 PARTITION_BITS: Final = 48
+"""Bits of a partition's number. Message ids have no room for more."""
 OFFSET_BITS: Final = 54
 
-# From the highest bit: partition 48 bits, version 4, high part of the offset 12, variant 2, shard
-# 10, unused 10, low part of the offset 42.
+# From the highest bit: number of the partition 48 bits, version 4, high part of the offset 12,
+# variant 2, slot 10, unused 10, low part of the offset 42.
 _LOW_BITS: Final = 42
+_NUMBER: Final = (1 << NUMBER_BITS) - 1
 _OURS: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII
 )
 _DIGITS: Final = re.compile(r"[0-9a-f]+", re.ASCII)
 _FRONT: Final = 24
 _TOKEN_DIGITS: Final = 32
-_PARTITION: Final = re.compile(r"[0-9]{1,4}\.([1-9][0-9]{0,14})", re.ASCII)
+_REFERENCE: Final = re.compile(r"([0-9]{1,4})\.([1-9][0-9]{0,15})", re.ASCII)
 _sha256 = hashlib.sha256
 with contextlib.suppress(ImportError):
     # OpenSSL's takes twice as long for such a short text.
     _sha256 = import_module("_sha2" if sys.version_info >= (3, 12) else "_sha256").sha256
-_SHARD: Final = re.compile(r"[0-9]{1,4}(?=\.)", re.ASCII)
 
 
 class Place(NamedTuple):
     """Where a message is stored. It never changes."""
 
-    shard: int
     partition_id: int
     offset: int
 
@@ -46,40 +50,39 @@ class Place(NamedTuple):
 class Lease(NamedTuple):
     """A delivery and the token that proves its ownership. Together they are the leaseId."""
 
-    shard: int
     delivery_id: int
     token: UUID
     claimed_ms: int = 0
     """When the messages were delivered, by the clock of that process. For metrics only."""
 
     def __str__(self) -> str:
-        return f"{self.shard}.{self.delivery_id}.{self.claimed_ms}.{self.token.hex}"
+        return f"{reference(self.delivery_id)}.{self.claimed_ms}.{self.token.hex}"
 
     @classmethod
     def parse(cls, lease_id: str) -> "Lease":
         """Raise LeaseLost if the text cannot be a lease id."""
         try:
-            shard, delivery_id, claimed_ms, token = lease_id.split(".")
+            slot, number, claimed_ms, token = lease_id.split(".")
             if len(token) != _TOKEN_DIGITS:
                 raise ValueError(token)
             # Twice as fast as by `hex`, which allows other forms.
             uuid = UUID(int=int(token, 16))
-            lease = cls(int(shard), int(delivery_id), uuid, int(claimed_ms))
+            delivery_id, since = _id(int(slot), int(number)), int(claimed_ms)
         except ValueError as error:
             raise errors.LeaseLost(f"{lease_id!r} is not a lease") from error
-        if not 0 <= lease.delivery_id < 2**63:
+        if delivery_id is None:
             raise errors.LeaseLost(f"{lease_id!r} is not a lease")
-        return lease
+        return cls(delivery_id, uuid, since)
 
 
-def message_id(shard: int, partition_id: int, offset: int) -> str:
+def message_id(partition_id: int, offset: int) -> str:
     """The id of the message at a position."""
     value = (
-        partition_id << 80
+        (partition_id & _NUMBER) << 80
         | 8 << 76
         | (offset >> _LOW_BITS) << 64
         | 0b10 << 62
-        | shard << 52
+        | (partition_id >> NUMBER_BITS) << 52
         | (offset & (1 << _LOW_BITS) - 1)
     )
     digits = f"{value:032x}"
@@ -92,12 +95,12 @@ def id_runs(first: int, end: int) -> list[tuple[int, int]]:
     return list(pairwise(edges))
 
 
-def message_ids(shard: int, partition_id: int, first: int, end: int) -> list[bytes]:
+def message_ids(partition_id: int, first: int, end: int) -> list[bytes]:
     """The ids of consecutive messages, as ASCII."""
     if first >> _LOW_BITS != end >> _LOW_BITS:
-        return [message_id(shard, partition_id, offset).encode() for offset in range(first, end)]
+        return [message_id(partition_id, offset).encode() for offset in range(first, end)]
     # The ids differ only in their last twelve digits.
-    head = message_id(shard, partition_id, first)[:24].encode()
+    head = message_id(partition_id, first)[:24].encode()
     low = (1 << _LOW_BITS) - 1
     return [
         b"%b%012x" % (head, offset) for offset in range(first & low, (first & low) + end - first)
@@ -112,7 +115,8 @@ def place_of(message_id: str) -> Place | None:
     if value >> _LOW_BITS & (1 << 10) - 1:
         return None
     offset = (value >> 64 & 0xFFF) << _LOW_BITS | value & (1 << _LOW_BITS) - 1
-    return Place(value >> 52 & (1 << SHARD_BITS) - 1, value >> 80, offset)
+    slot = value >> 52 & (1 << SLOT_BITS) - 1
+    return Place(slot << NUMBER_BITS | value >> 80, offset)
 
 
 def places_of(message_ids: Sequence[str]) -> tuple[int, list[int]] | None:
@@ -140,28 +144,22 @@ def places_of(message_ids: Sequence[str]) -> tuple[int, list[int]] | None:
     return first.partition_id, [high | low for low in lows] if high else lows
 
 
-def partition_ref(shard: int, partition_id: int) -> str:
-    """An opaque reference to a partition, for clients."""
-    return f"{shard}.{partition_id}"
+def reference(id_: int) -> str:
+    """The id of a partition, delivery or dead letter as clients get it: ``slot.number``."""
+    return f"{id_ >> NUMBER_BITS}.{id_ & _NUMBER}"
 
 
-def shards_of(
-    *, message_id: str | None = None, lease_id: str | None = None, partition_id: str | None = None
-) -> set[int]:
-    """The shards that the ids encode. Strings that are not ids are ignored."""
-    named: set[int] = set()
-    if message_id is not None and (place := place_of(message_id)) is not None:
-        named.add(place.shard)
-    for ref in (lease_id, partition_id):
-        if ref is not None and (match := _SHARD.match(ref)):
-            named.add(int(match[0]))
-    return named
+def id_of(ref: str) -> int | None:
+    """The id that a reference encodes, or None if the string is not a reference."""
+    match = _REFERENCE.fullmatch(ref)
+    return _id(int(match[1]), int(match[2])) if match else None
 
 
-def partition_of(ref: str) -> int | None:
-    """The partition that a reference encodes, or None if the string is not a reference."""
-    match = _PARTITION.fullmatch(ref)
-    return int(match[1]) if match else None
+def _id(slot: int, number: int) -> int | None:
+    """The id of a number in a slot, or None if one of them is out of bounds."""
+    if 0 <= slot < 1 << SLOT_BITS and 0 <= number <= _NUMBER:
+        return slot << NUMBER_BITS | number
+    return None
 
 
 def dedup_keys(partition_id: int, transaction_ids: Iterable[str]) -> list[bytes]:

@@ -2,12 +2,11 @@
 
 import asyncio
 import contextlib
-import re
 from collections.abc import Sequence
 from typing import Any, Self
 
 from queen import errors, telemetry
-from queen.codec.ids import Lease
+from queen.codec.ids import Lease, id_of
 from queen.codec.names import check_name
 from queen.engine.buffer.fallback import PushFallback
 from queen.engine.buffer.file_buffer import FileBuffer
@@ -85,7 +84,6 @@ class Engine:
         dsn: str,
         *,
         settings: Settings | None = None,
-        shard: int = 0,
         connections: int | None = None,
         is_pooled: bool | None = None,
         defaults: dict[str, Any] | None = None,
@@ -113,9 +111,7 @@ class Engine:
             is_warmed=is_warmed,
         )
         async with contextlib.AsyncExitStack() as opened:
-            store = await Store.open(
-                dsn, shard=shard, connecting=connecting, defaults=defaults, is_away=is_away
-            )
+            store = await Store.open(dsn, connecting=connecting, defaults=defaults, is_away=is_away)
             opened.push_async_callback(store.close)
             if buffer is None and (buffer := FileBuffer.open(settings)) is not None:
                 opened.push_async_callback(buffer.close)
@@ -271,13 +267,12 @@ class Engine:
 
     async def release_delivery(self, queue_id: int, ref: str) -> None:
         """Release a delivery without its token, for operators. Raises LeaseLost."""
-        shard, _, number = ref.partition(".")
-        # As many digits as an id can have.
-        is_ours = shard == str(self.store.shard) and re.fullmatch(r"[0-9]{1,18}", number)
-        token = await self.store.queues.delivery_token(queue_id, int(number)) if is_ours else None
-        if token is None:
+        delivery_id, token = id_of(ref), None
+        if delivery_id is not None:
+            token = await self.store.queues.delivery_token(queue_id, delivery_id)
+        if delivery_id is None or token is None:
             raise errors.LeaseLost(f"delivery {ref} of this queue is not leased any more")
-        await self._settler.release(Lease(self.store.shard, int(number), token))
+        await self._settler.release(Lease(delivery_id, token))
 
     async def transact(
         self,

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from queen import errors
-from queen.codec.ids import Lease, shards_of
+from queen.codec.ids import Lease
 from queen.codec.names import check_queue_name
 from queen.engine.core import Core
 from queen.engine.push.batches import PartitionBatch, PendingPush, PushResult
@@ -45,7 +45,7 @@ def _lease(acknowledgment: Acknowledgment) -> Lease:
     with contextlib.suppress(errors.LeaseLost):
         if acknowledgment.lease_id is not None:
             return Lease.parse(acknowledgment.lease_id)
-    return Lease(0, 0, UUID(int=0))
+    return Lease(0, UUID(int=0))
 
 
 class Transactions:
@@ -80,7 +80,6 @@ class Transactions:
         producer: Producer | None = None,
     ) -> PushResult:
         """Apply all of it, or raise the first error without a change."""
-        self._check_shards(acknowledgments, required_leases)
         if len(advances) > len(acknowledgments):
             # The lease decides which of several workers may settle the step.
             raise errors.BadRequest("a step needs the ack of its message in the same call")
@@ -125,7 +124,6 @@ class Transactions:
             len(items),
             parts,
             {},
-            shard=self._store.shard,
             stale_advances={row["ordinal"] - 1 for row in answer if row["kind"] == "stale"},
         )
 
@@ -203,22 +201,6 @@ class Transactions:
             error.members["failed"] = ("ack", index)
             raise error
         return settlements
-
-    def _check_shards(
-        self, acknowledgments: Sequence[Acknowledgment], required_leases: Sequence[str]
-    ) -> None:
-        ours = {self._store.shard}
-        for index, each in enumerate(acknowledgments):
-            named = shards_of(
-                message_id=each.id, lease_id=each.lease_id, partition_id=each.partition_id
-            )
-            if not named <= ours:
-                raise errors.CrossShard(
-                    f"message {each.id or each.transaction_id!r} belongs to another database",
-                    failed=("ack", index),
-                )
-        if any(not shards_of(lease_id=each) <= ours for each in required_leases):
-            raise errors.CrossShard("a required lease belongs to another database")
 
     def _judge(self, problems: Sequence[rows.Record]) -> None:
         for row in problems:

@@ -54,6 +54,7 @@ Every error that Queen raises on purpose.
     + Overloaded
     + Draining
     + DatabaseUnavailable
+    + SlotMoved
     + EncryptionUnavailable
     + MessagesDamaged
     + DatabaseUnsafe
@@ -153,6 +154,7 @@ from queen.errors.services import (
     RateLimited as RateLimited,
     RequestTimeout as RequestTimeout,
     ServerUnreachable as ServerUnreachable,
+    SlotMoved as SlotMoved,
     TooManyBytes as TooManyBytes,
     TooManyWaiters as TooManyWaiters,
 )

@@ -94,6 +94,18 @@ class DatabaseUnavailable(ServiceError):
     )
 
 
+class SlotMoved(ServiceError):
+    """The queue has moved to another database. The request was not applied."""
+
+    code = "slot_moved"
+    sqlstates = ("QN018",)
+    default_message = "The queue has moved to another database. The request was not applied."
+    remedy = (
+        "Send the request again. If it lasts, check that all servers are connected to the same "
+        "databases."
+    )
+
+
 class EncryptionUnavailable(ServiceError):
     """The server lacks the encryption key of a queue, or a payload fails authentication."""
 

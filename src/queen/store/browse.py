@@ -64,9 +64,9 @@ class Browse:
         rows = await self._database.fetch("scheduled_with_id", scheduled_id)
         return rows[0] if rows else None
 
-    async def cancel_scheduled(self, scheduled_id: int) -> bool:
-        rows = await self._database.fetch("cancel_scheduled", scheduled_id)
-        return rows[0]["messages"] > 0
+    async def withdraw(self, scheduled_id: int) -> bool:
+        rows = await self._database.fetch("withdraw", scheduled_id)
+        return rows[0]["is_deleted"]
 
     async def find(self, partition_id: int, transaction_id: str, most: int) -> Record | None:
         """An offset, or the id of a scheduled message."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import asyncpg
 
 from queen import errors, sql
+from queen.sql.former_checksums import FORMER_CHECKSUMS
 from queen.store.connection.primary import Hosts, check_version
 
 _LOG = logging.getLogger("queen.store")
@@ -35,7 +36,7 @@ create table if not exists queen.migrations (
 );
 """
 _ENTER = """
-insert into queen.migrations (name, checksum) values ($1, $2)
+insert into queen.migrations (name, checksum) values ('{name}', {mark})
 on conflict (name) do update set checksum = excluded.checksum, applied_at = excluded.applied_at
 """
 _REVOKE = "revoke all on all functions in schema queen from public"
@@ -78,7 +79,7 @@ async def migrate(dsn: str, *, wait_seconds: float = _TURN_SECONDS) -> list[str]
                 await _take_turn(connection, wait_seconds)
                 await connection.execute(_PATIENCE)
                 return await _apply(connection)
-        except asyncpg.LockNotAvailableError:
+        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
             # Blocked statements can continue now, and the blocking one may end.
             await asyncio.sleep(random.uniform(0.5, 1.5))
     raise errors.DatabaseUnavailable(
@@ -221,14 +222,14 @@ async def _apply(connection: "asyncpg.Connection[asyncpg.Record]") -> list[str]:
     for name in missing:
         if name != _FUNCTIONS:
             await connection.execute(sql.MIGRATIONS[name])
-            await connection.execute(_ENTER, name, _mark(sql.MIGRATIONS[name]))
+            await connection.execute(_entered(name, _mark(sql.MIGRATIONS[name])))
     if _FUNCTIONS in missing:
         # Functions call each other in another order than that of their files.
         await connection.execute("set local check_function_bodies = off")
         for text in sql.FUNCTIONS.values():
             await connection.execute(text)
         await connection.execute(_REVOKE)
-        await connection.execute(_ENTER, _FUNCTIONS, _functions_mark())
+        await connection.execute(_entered(_FUNCTIONS, _functions_mark()))
     if missing and await connection.fetchval(_HAS_ROLES):
         await connection.execute(sql.GRANTS)
     return missing
@@ -242,7 +243,8 @@ def _missing(applied: dict[str, str]) -> list[str]:
     changed = [
         name
         for name, text in sql.MIGRATIONS.items()
-        if name in applied and applied[name].split()[0] != _checksum(text)
+        if name in applied
+        and applied[name].split()[0] not in (_checksum(text), FORMER_CHECKSUMS.get(name))
     ]
     if changed:
         raise errors.DatabaseUnsafe(
@@ -276,18 +278,26 @@ def _numbers(release: str) -> tuple[int, ...]:
 
 
 def _mark(text: str) -> str:
-    """A checksum, and whether the migration breaks servers of the last release."""
-    is_breaking = text.startswith(_BREAKING_LINE)
-    return _checksum(text) + (_BREAKING if is_breaking else "")
+    """
+    SQL for a checksum, and whether the migration breaks servers of the last release.
+
+    ``--! breaking where CONDITION`` as the first line: it does if that is true once it is applied.
+    """
+    checksum = f"'{_checksum(text)}'"
+    first = text.partition("\n")[0]
+    if not first.startswith(_BREAKING_LINE):
+        return checksum
+    condition = first.removeprefix(_BREAKING_LINE).removeprefix(" where").strip() or "true"
+    return f"{checksum} || case when {condition} then '{_BREAKING}' else '' end"
 
 
 def _functions_mark() -> str:
-    return f"{_functions_checksum()} {version('queenmq')}"
+    return f"'{_functions_checksum()} {version('queenmq')}'"
 
 
-def _entered(name: str, checksum: str) -> str:
-    """`_ENTER` as text. File names and hexadecimal digits need no quoting."""
-    return _ENTER.replace("$1", f"'{name}'").replace("$2", f"'{checksum}'").strip()
+def _entered(name: str, mark: str) -> str:
+    """SQL that records a migration. File names and hexadecimal digits need no quoting."""
+    return _ENTER.format(name=name, mark=mark).strip()
 
 
 def _functions_checksum() -> str:

@@ -23,13 +23,10 @@ from queen.store.workflows import Workflows
 
 
 class Store:
-    """One shard: a database with the whole schema."""
+    """A database with the whole schema."""
 
-    def __init__(
-        self, database: Database, *, shard: int = 0, defaults: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, database: Database, *, defaults: dict[str, Any] | None = None) -> None:
         self.database = database
-        self.shard = shard
         self.messages = Messages(database)
         self.queues = Queues(database, defaults=defaults)
         self.groups = Groups(database)
@@ -52,13 +49,12 @@ class Store:
         cls,
         dsn: str,
         *,
-        shard: int = 0,
         connecting: Connecting | None = None,
         defaults: dict[str, Any] | None = None,
         is_away: bool = False,
     ) -> Self:
         database = await Database.open(dsn, connecting, is_away=is_away)
-        return cls(database, shard=shard, defaults=defaults)
+        return cls(database, defaults=defaults)
 
     async def close(self) -> None:
         await self.database.close()

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from queen.codec.ids import partition_ref
+from queen.codec.ids import reference
 from queen.engine.engine import Engine
 from queen.wire.messages import PushItem
 from tests.engine.helpers import item, purge, push
@@ -61,7 +61,7 @@ async def test_times_priorities_and_offsets_are_shown(
     row = await psql.fetchrow("select * from queen.messages")
 
     assert row is not None
-    assert (row["priority"], partition_ref(0, row["partition_id"])) == (4, pushed.partition_id)
+    assert (row["priority"], reference(row["partition_id"])) == (4, pushed.partition_id)
     assert (row["expires_at"] - row["created_at"]).total_seconds() == 60
 
 

@@ -11,8 +11,8 @@ def lease_key(lease_id: str | None) -> str:
     """A lease without the time of its delivery, which the database does not store."""
     if not lease_id:
         return ""
-    shard, delivery_id, _, token = lease_id.split(".")
-    return f"{shard}.{delivery_id}.{token}"
+    slot, number, _, token = lease_id.split(".")
+    return f"{slot}.{number}.{token}"
 
 
 class Comparison:

@@ -42,7 +42,9 @@ select json_build_object(
         cross join lateral generate_series(lower(r), upper(r) - 1) o
         order by o
       ),
-      case when d.held then '0.' || d.id || '.' || replace(d.token::text, '-', '') end,
+      case when d.held then concat_ws(
+        '.', d.id >> 53, d.id & 9007199254740991, replace(d.token::text, '-', '')
+      ) end,
       d.payload is not null, d.until = 'infinity',
       case when d.until < 'infinity' then extract(epoch from d.until - n.at) else 0 end
     )), '[]')

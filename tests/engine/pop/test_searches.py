@@ -4,7 +4,7 @@ import asyncio
 
 import asyncpg
 
-from queen.codec.ids import partition_of
+from queen.codec.ids import id_of
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.store.store import Store
@@ -145,7 +145,7 @@ async def test_messages_of_a_slow_commit_are_found_by_the_safety_poll(
     async with await Engine.open(dsn, settings=Settings(safety_poll_ms=100)) as engine:
         (pushed,) = await push(engine, "orders", "a")
         await drain(engine, "orders")
-        partition_id = partition_of(pushed.partition_id or "")
+        partition_id = id_of(pushed.partition_id or "")
         assert partition_id is not None
         connection = await asyncpg.connect(dsn)
         async with connection.transaction():

@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from queen.codec.ids import partition_of
+from queen.codec.ids import id_of
 from queen.engine.engine import Engine
 from queen.errors import LeaseLost, QueueNotFound
 from tests.engine.helpers import (
@@ -216,7 +216,7 @@ async def test_after_a_purge_of_a_failed_message_the_rest_is_available_immediate
 
 async def test_a_long_partition_is_purged_in_steps(engine: Engine) -> None:
     (pushed,) = await push(engine, "orders", "a")
-    partition_id = partition_of(pushed.partition_id or "")
+    partition_id = id_of(pushed.partition_id or "")
     assert partition_id is not None
     await engine.store.messages.push(segment([partition_id] * 4_500))
     await push(engine, "orders", "b", partition="two")

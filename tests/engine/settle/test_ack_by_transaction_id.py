@@ -2,7 +2,7 @@
 
 import pytest
 
-from queen.codec.ids import partition_ref
+from queen.codec.ids import reference
 from queen.engine.engine import Engine
 from queen.wire.messages import Acknowledgment
 from tests.engine.helpers import ack, lease, message, pop, pop_one, push, settle, values
@@ -51,7 +51,7 @@ async def test_a_transaction_id_names_its_message_outside_the_dedup_window_too(
             Acknowledgment(
                 transaction_id="mine",
                 lease_id=delivery.lease_id,
-                partition_id=partition_ref(0, delivery.partition_id),
+                partition_id=reference(delivery.partition_id),
             )
         ]
     )
@@ -127,7 +127,7 @@ async def test_a_transaction_id_that_is_leased_twice_is_ambiguous_without_its_pa
 
     (refused,) = await engine.acknowledge([Acknowledgment(transaction_id="mine")])
     (accepted,) = await engine.acknowledge(
-        [Acknowledgment(transaction_id="mine", partition_id=partition_ref(0, one.partition_id))]
+        [Acknowledgment(transaction_id="mine", partition_id=reference(one.partition_id))]
     )
 
     assert (refused.success, refused.code) == (False, "ambiguous_message")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from queen.codec.ids import partition_ref
+from queen.codec.ids import reference
 from queen.engine.engine import Engine
 from queen.store.dead_letters import LetterFilter
 from tests.engine.helpers import (
@@ -46,7 +46,7 @@ async def test_a_message_becomes_a_dead_letter_after_its_last_attempt(
     assert await pop(engine, "orders", group="g") == []
     (letter,) = await dead_letters(engine, "orders")
     assert (letter["queue"], letter["group"], letter["partition"]) == ("orders", "g", "Default")
-    assert (letter["offset"], partition_ref(0, letter["partition_id"])) == (0, pushed.partition_id)
+    assert (letter["offset"], reference(letter["partition_id"])) == (0, pushed.partition_id)
     assert (letter["payload"], letter["attempts"]) == (b'{"n":1}', 3)
     assert (letter["error"], letter["reason"]) == ("why", "failed")
     assert letter["extras"] == b'{"transactionId":"t","headers":{"h":"v"}}'

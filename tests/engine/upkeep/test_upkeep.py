@@ -276,7 +276,7 @@ async def test_a_partition_whose_messages_were_never_due_is_removed(
         "select s.id from queen.scheduled s"
         " join queen.partitions p on p.id = s.partition_id and p.name = 'cancelled'",
     )
-    assert await engine.store.browse.cancel_scheduled(scheduled["id"])
+    assert await engine.store.browse.withdraw(scheduled["id"])
     await engine.store.queues.purge(
         "orders", partition="purged", is_completed=False, before=None, after=None, limit=10
     )

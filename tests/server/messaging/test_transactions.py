@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from queen.codec.ids import message_id, place_of
 from tests.support.calls import a_queue, ack, data, items, pop, pop_one, push, says, settle
 from tests.support.server import Reply, Server
 
@@ -82,35 +81,6 @@ async def test_a_rejected_operation_is_named_and_the_transaction_is_rolled_back(
     assert (reply.status, reply.code, reply.body["applied"]) == (status, code, False)
     assert reply.body["failedIndex"] == 2
     assert (await shared.post(f"/pop/queue/{other}", {})).status in (204, 404)
-    assert (await settle(shared, message))["leaseReleased"] is True
-
-
-@pytest.mark.parametrize("named", ["id", "leaseId", "partitionId", "requiredLeases"])
-async def test_a_transaction_across_shards_is_rejected(shared: Server, named: str) -> None:
-    queue, other = a_queue(), a_queue()
-    await push(shared, queue, 1)
-    message = await pop_one(shared, queue)
-    place = place_of(message["id"])
-    assert place is not None
-    elsewhere = {
-        "id": message_id(place.shard + 1, place.partition_id, place.offset),
-        "leaseId": f"1{message['leaseId']}",
-        "partitionId": f"1{message['partitionId']}",
-    }
-    operation = acks(message)
-    if named == "id":
-        del operation["transactionId"]
-    body: dict[str, Any] = {"operations": [pushes(other, 1), operation]}
-    if named == "requiredLeases":
-        body["requiredLeases"] = [elsewhere["leaseId"]]
-    else:
-        operation[named] = elsewhere[named]
-
-    reply = await shared.post("/transaction", body)
-
-    assert (reply.status, reply.code, reply.body["applied"]) == (422, "cross_shard", False)
-    assert reply.body.get("failedIndex") == (None if named == "requiredLeases" else 1)
-    assert (await shared.post(f"/pop/queue/{other}", {})).status == 404
     assert (await settle(shared, message))["leaseReleased"] is True
 
 

@@ -123,7 +123,7 @@ def test_the_table_has_every_column_as_pushed(
         rows = lake.load().scan().to_arrow().sort_by("offset").to_pylist()
 
     (stored,) = log.execute("select partition_id, created_at from queen.segments")
-    ids = [str(message_id(0, stored["partition_id"], offset)) for offset in range(3)]
+    ids = [str(message_id(stored["partition_id"], offset)) for offset in range(3)]
     assert [row["payload"] for row in rows] == ['{"n": 1}', '"zwei"', "null"]
     assert [row["id"] for row in rows] == [row["transactionId"] for row in rows] == ids
     assert [row["createdAt"] for row in rows] == [stored["created_at"]] * 3

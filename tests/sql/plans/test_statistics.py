@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
 QUEUE = """
 insert into queen.queues overriding system value
-select r.*
-from (select queen.new_queue('{}') || jsonb_build_object('name', 'wide') as columns offset 0) n
-cross join lateral jsonb_populate_record(null::queen.queues, n.columns) r
+select q.* from queen.new_queue('wide', null, null) q
 returning id
 """
 PARTITIONS = """

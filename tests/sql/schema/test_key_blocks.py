@@ -14,7 +14,8 @@ from tests.engine.helpers import push
 from tests.support.postgres import Server
 
 BEFORE = Path(__file__).with_name("before_key_blocks.sql").read_text("utf-8")
-NEW = ("dedup_blocks", "push_keys")
+BEFORE_SLOTS = Path(__file__).with_name("before_slots.sql").read_text("utf-8")
+NEW = ("dedup_blocks", "push_keys", "new_queue")
 PUSH = """
 select p.kind, p."offset"
 from queen.push(
@@ -38,7 +39,8 @@ async def previous(
     dsn = postgres.create_database(name)
     with monkeypatch.context() as patch:
         migrations = {n: t for n, t in sql.MIGRATIONS.items() if n < "0028"}
-        functions = {n: t for n, t in sql.FUNCTIONS.items() if n not in NEW} | {"push": BEFORE}
+        functions = {n: t for n, t in sql.FUNCTIONS.items() if n not in NEW}
+        functions |= {"push": BEFORE, "partition_ids": BEFORE_SLOTS}
         patch.setattr(sql, "MIGRATIONS", migrations)
         patch.setattr(sql, "FUNCTIONS", functions)
         await migrate(dsn)

@@ -16,6 +16,7 @@ from queen.codec.encryption.keys import (
     key_id_of,
     parse_keys,
 )
+from queen.codec.ids import NUMBER_BITS
 from queen.codec.segment import Segment, encode, ends_of
 from queen.engine.encryption.rotation import keyring_of
 from queen.settings import Settings
@@ -25,77 +26,87 @@ PAYLOADS = [b'{"n":1}', b"null", b'"' + b"x" * 10_000 + b'"']
 
 
 def test_a_payload_round_trips() -> None:
-    sealed = KEY.seal(0, 5, PAYLOADS)
-    assert KEY.open_all(0, 5, sealed) == PAYLOADS
-    assert [KEY.open(0, 5, each) for each in sealed] == [(each, None) for each in PAYLOADS]
+    sealed = KEY.seal(5, PAYLOADS)
+    assert KEY.open_all(5, sealed) == PAYLOADS
+    assert [KEY.open(5, each) for each in sealed] == [(each, None) for each in PAYLOADS]
     assert [len(each) for each in sealed] == [len(each) + OVERHEAD_BYTES for each in PAYLOADS]
     assert {key_id_of(each) for each in sealed} == {7}
 
 
+def test_the_largest_partition_id_encrypts() -> None:
+    sealed = KEY.seal(2**63 - 1, PAYLOADS)
+    assert KEY.open_all(2**63 - 1, sealed) == PAYLOADS
+
+
+def test_a_payload_of_an_earlier_release_decrypts() -> None:
+    stored = "010000000007000102030405060708090a0b3c20b839ffd4bfc9bc98466032f6f7fe08131cce881c1b"
+    assert KEY.open(5, bytes.fromhex(stored)) == (b'{"n":1}', None)
+
+
 def test_a_segment_encrypts_like_its_payloads() -> None:
     _, plain_ends = encode(PAYLOADS)
-    body, ends = KEY.seal_segment(0, 5, PAYLOADS, plain_ends)
-    assert ends == ends_of(KEY.seal(0, 5, PAYLOADS))
+    body, ends = KEY.seal_segment(5, PAYLOADS, plain_ends)
+    assert ends == ends_of(KEY.seal(5, PAYLOADS))
     segment = Segment(xid=0, count=3, body=body, ends=ends, extras=None)
-    assert KEY.open_all(0, 5, segment.payloads(0, 3)) == PAYLOADS
+    assert KEY.open_all(5, segment.payloads(0, 3)) == PAYLOADS
 
 
 def test_a_raw_part_of_a_request_encrypts_like_bytes() -> None:
     raw = msgspec.json.decode(b'[{"a": 1}]', type=list[msgspec.Raw])
-    (sealed,) = KEY.seal(0, 5, raw)  # pyright: ignore[reportArgumentType] - Raw is a buffer
-    assert KEY.open(0, 5, sealed) == (b'{"a": 1}', None)
+    (sealed,) = KEY.seal(5, raw)  # pyright: ignore[reportArgumentType] - Raw is a buffer
+    assert KEY.open(5, sealed) == (b'{"a": 1}', None)
 
 
 def test_payload_and_extra_are_encrypted_together() -> None:
-    sealed = KEY.seal_with_extra(0, 5, b"1", b'{"headers":{"a":"b"}}')
-    assert KEY.open(0, 5, sealed) == (b"1", b'{"headers":{"a":"b"}}')
+    sealed = KEY.seal_with_extra(5, b"1", b'{"headers":{"a":"b"}}')
+    assert KEY.open(5, sealed) == (b"1", b'{"headers":{"a":"b"}}')
     with pytest.raises(errors.EncryptionUnavailable):
-        KEY.open_all(0, 5, [sealed])
+        KEY.open_all(5, [sealed])
 
 
 def test_json_is_never_taken_for_encrypted_data() -> None:
     assert not is_sealed(b"1")
     assert not is_sealed(b"")
     assert not holds_sealed(b'{"a":"\\u0001"}')
-    assert holds_sealed(b"".join([b"1", *KEY.seal(0, 5, [b"1"])]))
+    assert holds_sealed(b"".join([b"1", *KEY.seal(5, [b"1"])]))
 
 
-@pytest.mark.parametrize("place", [(1, 5), (0, 6)])
-def test_another_shard_or_partition_cannot_decrypt_it(place: tuple[int, int]) -> None:
-    (sealed,) = KEY.seal(0, 5, [b"1"])
+@pytest.mark.parametrize("partition_id", [6, 1 << NUMBER_BITS | 5])
+def test_another_partition_or_slot_cannot_decrypt_it(partition_id: int) -> None:
+    (sealed,) = KEY.seal(5, [b"1"])
     with pytest.raises(errors.EncryptionUnavailable):
-        KEY.open(*place, sealed)
+        KEY.open(partition_id, sealed)
 
 
 def test_another_queue_or_key_id_cannot_decrypt_it_with_the_same_secret() -> None:
-    (sealed,) = KEY.seal(0, 5, [b"1"])
+    (sealed,) = KEY.seal(5, [b"1"])
     for other in (DataKey(7, 4, KEY.secret), DataKey(8, 3, KEY.secret)):
         with pytest.raises(errors.EncryptionUnavailable):
-            other.open(0, 5, sealed)
+            other.open(5, sealed)
 
 
 def test_every_flipped_bit_is_detected() -> None:
-    (sealed,) = KEY.seal(0, 5, [b'{"n":1}'])
+    (sealed,) = KEY.seal(5, [b'{"n":1}'])
     for at in range(8 * len(sealed)):
         if 16 <= at < 48:
             continue  # The bits of the key id select another key.
         damaged = bytearray(sealed)
         damaged[at // 8] ^= 1 << at % 8
         with pytest.raises(errors.EncryptionUnavailable):
-            KEY.open(0, 5, bytes(damaged))
+            KEY.open(5, bytes(damaged))
 
 
 def test_every_truncation_is_detected() -> None:
-    (sealed,) = KEY.seal(0, 5, [b'{"n":1}'])
+    (sealed,) = KEY.seal(5, [b'{"n":1}'])
     for end in range(len(sealed)):
         with pytest.raises(errors.EncryptionUnavailable):
-            KEY.open(0, 5, sealed[:end])
+            KEY.open(5, sealed[:end])
         with pytest.raises(errors.EncryptionUnavailable):
-            KEY.open_all(0, 5, [sealed[:end]])
+            KEY.open_all(5, [sealed[:end]])
 
 
 def test_no_nonce_repeats() -> None:
-    nonces = {each[6:18] for each in KEY.seal(0, 5, [b"1"] * 200_000)}
+    nonces = {each[6:18] for each in KEY.seal(5, [b"1"] * 200_000)}
     assert len(nonces) == 200_000
 
 

@@ -3,7 +3,7 @@ Encryption of payloads with AES-256-GCM, and the keys for it.
 
 An encrypted payload has a mark, a kind, the key id (4 bytes), a nonce (12), the ciphertext and a
 tag (16). The mark is a byte that JSON never contains, so it marks encrypted payloads. The tag also
-authenticates, each with its length: the purpose, mark and kind, shard, queue id, partition id and
+authenticates, each with its length: the purpose, mark and kind, a 0, queue id, partition id and
 key id. The offset is not authenticated, because the database assigns it after encryption.
 """
 
@@ -27,6 +27,8 @@ MAX_USES: Final = 2**31
 """Uses of one data key. Random nonces of 12 bytes allow 2^32."""
 _PAYLOAD: Final = MARK + b"\x00"
 _PAYLOAD_AND_EXTRA: Final = MARK + b"\x01"
+_RESERVED: Final = 0
+"""A field of the authenticated data. It stays 0, so that stored payloads can be decrypted."""
 _NONCE_BYTES: Final = 12
 _KEY_BYTES: Final = 32
 _HEAD_BYTES: Final = 6
@@ -66,10 +68,10 @@ class DataKey:
     def new(cls, id_: int, queue_id: int) -> "DataKey":
         return cls(id_, queue_id, os.urandom(_KEY_BYTES))
 
-    def seal(self, shard: int, partition_id: int, payloads: Sequence[Buffer]) -> list[bytes]:
+    def seal(self, partition_id: int, payloads: Sequence[Buffer]) -> list[bytes]:
         """Encrypt payloads of one partition, each with its own nonce."""
         head = self.head
-        bound = self._bound(_PAYLOAD, shard, partition_id)
+        bound = self._bound(_PAYLOAD, partition_id)
         encrypt = self._cipher.encrypt
         return [
             b"%b%b%b" % (head, nonce, encrypt(nonce, payload, bound))
@@ -77,27 +79,25 @@ class DataKey:
         ]
 
     def seal_segment(
-        self, shard: int, partition_id: int, payloads: Sequence[Buffer], ends: bytes
+        self, partition_id: int, payloads: Sequence[Buffer], ends: bytes
     ) -> tuple[bytes, bytes]:
         """Encrypt payloads with these ends. Returns body and ends of their segment."""
         nonces = _nonces(len(payloads))
-        bound = self._bound(_PAYLOAD, shard, partition_id)
+        bound = self._bound(_PAYLOAD, partition_id)
         parts = [self.head] * (3 * len(payloads))
         parts[1::3] = nonces
         parts[2::3] = map(self._cipher.encrypt, nonces, payloads, repeat(bound))
         return b"".join(parts), ends_with_more(ends, OVERHEAD_BYTES)
 
-    def seal_with_extra(
-        self, shard: int, partition_id: int, payload: Buffer, extra: bytes
-    ) -> bytes:
+    def seal_with_extra(self, partition_id: int, payload: Buffer, extra: bytes) -> bytes:
         """Encrypt a payload and the optional fields of its message in one ciphertext."""
         (nonce,) = _nonces(1)
-        bound = self._bound(_PAYLOAD_AND_EXTRA, shard, partition_id)
+        bound = self._bound(_PAYLOAD_AND_EXTRA, partition_id)
         inner = b"".join((_SIZE.pack(len(extra)), extra, payload))
         head = _PAYLOAD_AND_EXTRA + self.id.to_bytes(4)
         return head + nonce + self._cipher.encrypt(nonce, inner, bound)
 
-    def open(self, shard: int, partition_id: int, sealed: bytes) -> tuple[bytes, bytes | None]:
+    def open(self, partition_id: int, sealed: bytes) -> tuple[bytes, bytes | None]:
         """Decrypt the payload, and the extra if there is one. Raises EncryptionUnavailable."""
         kind = sealed[:2]
         if kind not in (_PAYLOAD, _PAYLOAD_AND_EXTRA) or len(sealed) < OVERHEAD_BYTES:
@@ -106,7 +106,7 @@ class DataKey:
             inner = self._cipher.decrypt(
                 sealed[_HEAD_BYTES : _HEAD_BYTES + _NONCE_BYTES],
                 sealed[_HEAD_BYTES + _NONCE_BYTES :],
-                self._bound(kind, shard, partition_id),
+                self._bound(kind, partition_id),
             )
         except InvalidTag as error:
             raise _not_authentic(partition_id) from error
@@ -115,17 +115,17 @@ class DataKey:
         (size,) = _SIZE.unpack_from(inner)
         return inner[4 + size :], inner[4 : 4 + size]
 
-    def open_all(self, shard: int, partition_id: int, sealed: Sequence[bytes]) -> list[bytes]:
+    def open_all(self, partition_id: int, sealed: Sequence[bytes]) -> list[bytes]:
         """Decrypt payloads that this key encrypted without extras, which is the common case."""
-        bound = self._bound(_PAYLOAD, shard, partition_id)
+        bound = self._bound(_PAYLOAD, partition_id)
         decrypt = self._cipher.decrypt
         try:
             return [decrypt(each[6:18], each[18:], bound) for each in sealed]
         except (InvalidTag, ValueError) as error:
             raise _not_authentic(partition_id) from error
 
-    def _bound(self, kind: bytes, shard: int, partition_id: int) -> bytes:
-        return _bound(b"message", kind, shard, self.queue_id, partition_id, self.id)
+    def _bound(self, kind: bytes, partition_id: int) -> bytes:
+        return _bound(b"message", kind, _RESERVED, self.queue_id, partition_id, self.id)
 
     @property
     def head(self) -> bytes:

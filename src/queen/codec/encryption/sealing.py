@@ -19,7 +19,6 @@ class Sealed(NamedTuple):
 
 def seal_segment(
     key: DataKey,
-    shard: int,
     partition_id: int,
     payloads: Sequence[bytes],
     ends: bytes,
@@ -27,15 +26,14 @@ def seal_segment(
 ) -> tuple[bytes, bytes, bytes | None]:
     """Encrypt a segment with these payloads and ends. Returns body, ends and extras."""
     if extras is None or _HEADERS not in extras:
-        return *key.seal_segment(shard, partition_id, payloads, ends), extras
+        return *key.seal_segment(partition_id, payloads, ends), extras
     opened = Segment(xid=0, count=len(payloads), body=b"", ends=b"", extras=extras)
-    sealed = seal(key, shard, partition_id, payloads, opened.extras(0, len(payloads)))
+    sealed = seal(key, partition_id, payloads, opened.extras(0, len(payloads)))
     return *encode(sealed.payloads), encode_extras(sealed.extras)
 
 
 def seal(
     key: DataKey,
-    shard: int,
     partition_id: int,
     payloads: Sequence[bytes],
     extras: Sequence[bytes | None],
@@ -47,16 +45,16 @@ def seal(
     them.
     """
     if not any(extra and _HEADERS in extra for extra in extras):
-        return Sealed(key.seal(shard, partition_id, payloads), list(extras))
+        return Sealed(key.seal(partition_id, payloads), list(extras))
     sealed: list[bytes] = []
     kept: list[bytes | None] = []
     for payload, extra in zip(payloads, extras, strict=True):
         said = decode_extra(extra) if extra else None
         if extra is None or said is None or said.headers is None:
-            sealed += key.seal(shard, partition_id, [payload])
+            sealed += key.seal(partition_id, [payload])
             kept.append(extra)
             continue
-        sealed.append(key.seal_with_extra(shard, partition_id, payload, extra))
+        sealed.append(key.seal_with_extra(partition_id, payload, extra))
         rest = encode_extra(Extra(transaction_id=said.transaction_id, trace_id=said.trace_id))
         kept.append(None if rest == b"{}" else rest)
     return Sealed(sealed, kept)
@@ -68,21 +66,19 @@ def key_ids_of(segment: Segment) -> set[int]:
     return {key_id_of(each) for each in stored if is_sealed(each)}
 
 
-def open_segment(
-    keys: Mapping[int, DataKey], shard: int, partition_id: int, segment: Segment
-) -> Segment:
+def open_segment(keys: Mapping[int, DataKey], partition_id: int, segment: Segment) -> Segment:
     """Decrypt a segment with all ``keys`` that it needs. Raises EncryptionUnavailable."""
     stored = segment.payloads(0, segment.count)
     extras = segment.extras(0, segment.count)
     (key, *others) = keys.values()
     if not others and all(each.startswith(key.head) for each in stored):
-        payloads = key.open_all(shard, partition_id, stored)
+        payloads = key.open_all(partition_id, stored)
     else:
         payloads: list[bytes] = []
         for at, each in enumerate(stored):
             payload, extra = each, None
             if is_sealed(each):
-                payload, extra = keys[key_id_of(each)].open(shard, partition_id, each)
+                payload, extra = keys[key_id_of(each)].open(partition_id, each)
             payloads.append(payload)
             extras[at] = extra or extras[at]
     body, ends = encode(payloads)

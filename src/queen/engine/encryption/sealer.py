@@ -127,7 +127,7 @@ class Sealer:
             return segment
         if queue_id is not None and any(key.queue_id != queue_id for key in keys.values()):
             raise errors.EncryptionUnavailable("a payload was encrypted for another queue")
-        return open_segment(keys, self._store.shard, partition_id, segment)
+        return open_segment(keys, partition_id, segment)
 
     async def open_one(
         self, partition_id: int, payload: bytes, extra: bytes | None
@@ -137,7 +137,7 @@ class Sealer:
             return payload, extra
         id_ = key_id_of(payload)
         keys = await self._load({id_})
-        opened, sealed_extra = keys[id_].open(self._store.shard, partition_id, payload)
+        opened, sealed_extra = keys[id_].open(partition_id, payload)
         return opened, sealed_extra or extra
 
     async def open_rows(self, rows: Sequence[Record]) -> list[dict[str, Any]]:

@@ -128,13 +128,11 @@ class BodyReader:
             return error
 
     def _delivery(self, target: Target, row: rows.Record, claimed_ms: int) -> Delivery:
-        shard = self._store.shard
         delivery_id = row["delivery_id"]
         lease = None
         if delivery_id is not None:
-            lease = Lease(shard, delivery_id, row["token"], claimed_ms)
+            lease = Lease(delivery_id, row["token"], claimed_ms)
         return Delivery(
-            shard=shard,
             queue=target.queues[row["group_id"]],
             partition=row["partition"],
             partition_id=row["partition_id"],

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from queen.codec.extras import NO_EXTRA, decode_extra
-from queen.codec.ids import Lease, message_id, partition_ref
+from queen.codec.ids import Lease, message_id, reference
 from queen.wire.messages import Message
 
 
@@ -58,7 +58,6 @@ class Run(NamedTuple):
 class Delivery(msgspec.Struct, kw_only=True, eq=False):
     """Messages of one partition under one lease, in order."""
 
-    shard: int
     queue: str
     partition: str
     partition_id: int
@@ -134,7 +133,7 @@ class Delivery(msgspec.Struct, kw_only=True, eq=False):
             for at, (payload, stored) in enumerate(zip(payloads, extras, strict=True)):
                 offset = run.first_offset + at
                 extra = decode_extra(stored) if stored else NO_EXTRA
-                id_ = message_id(self.shard, self.partition_id, offset)
+                id_ = message_id(self.partition_id, offset)
                 yield Message(
                     id=id_,
                     transaction_id=extra.transaction_id or id_,
@@ -144,7 +143,7 @@ class Delivery(msgspec.Struct, kw_only=True, eq=False):
                     attempt=self.attempt,
                     priority=self.level,
                     created_at=run.created_at,
-                    partition_id=partition_ref(self.shard, self.partition_id),
+                    partition_id=reference(self.partition_id),
                     lease_id=lease_id,
                     lease_expires_at=self.until,
                     consumer_group=self.group,

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence, Set
 from datetime import datetime
 from typing import NamedTuple, overload
 
-from queen.codec.ids import message_id, partition_ref
+from queen.codec.ids import message_id, reference
 from queen.engine.caches.catalogue import PartitionName
 from queen.engine.push.producers import Producer
 from queen.wire.messages import Pushed, PushItem
@@ -80,7 +80,7 @@ class PartitionBatch:
         assert self.marked is not None
         return self.marked.scheduled[-1 - place].item
 
-    def answer(self, place: int, shard: int) -> Pushed:
+    def answer(self, place: int) -> Pushed:
         """The result of the message at an index."""
         marked = self.marked
         if marked is not None and place in marked.refused:
@@ -95,16 +95,14 @@ class PartitionBatch:
             return Pushed(
                 status=status,  # pyright: ignore[reportArgumentType]
                 transaction_id=transaction_id,
-                partition_id=None
-                if self.partition_id is None
-                else partition_ref(shard, self.partition_id),
+                partition_id=None if self.partition_id is None else reference(self.partition_id),
             )
-        id_ = message_id(shard, self.partition_id, offset)
+        id_ = message_id(self.partition_id, offset)
         return Pushed(
             status=status,  # pyright: ignore[reportArgumentType]
             id=id_,
             transaction_id=transaction_id or id_,
-            partition_id=partition_ref(shard, self.partition_id),
+            partition_id=reference(self.partition_id),
             offset=offset,
         )
 
@@ -255,7 +253,6 @@ class PushResult(Sequence[Pushed]):
         "_count",
         "_parts",
         "_refused",
-        "_shard",
         "_where",
         "is_replayed",
         "stale_advances",
@@ -270,7 +267,6 @@ class PushResult(Sequence[Pushed]):
         parts: Sequence[PartitionBatch],
         refused: dict[int, Pushed],
         *,
-        shard: int,
         is_replayed: bool = False,
         stale_advances: Set[int] = frozenset(),
     ) -> None:
@@ -280,7 +276,6 @@ class PushResult(Sequence[Pushed]):
         self._count = count
         self._parts = parts
         self._refused = refused
-        self._shard = shard
         self._where: dict[int, tuple[PartitionBatch, int]] | None = None
 
     def __len__(self) -> int:
@@ -303,7 +298,7 @@ class PushResult(Sequence[Pushed]):
         if self._where is None:
             self._where = self._places()
         part, place = self._where[index]
-        return part.answer(place, self._shard)
+        return part.answer(place)
 
     @property
     def first_refused(self) -> Pushed | None:
@@ -324,14 +319,14 @@ class PushResult(Sequence[Pushed]):
                 return True
         return False
 
-    def plain(self) -> tuple[int, int, int, int] | None:
-        """Shard, partition id, first offset and count, if these describe the whole result."""
+    def plain(self) -> tuple[int, int, int] | None:
+        """Partition id, first offset and count, if these describe the whole result."""
         if self._refused or len(self._parts) != 1:
             return None
         part = self._parts[0]
         if part.marked is not None or part.base is None or part.partition_id is None:
             return None
-        return self._shard, part.partition_id, part.base, self._count
+        return part.partition_id, part.base, self._count
 
     def _places(self) -> dict[int, tuple[PartitionBatch, int]]:
         where: dict[int, tuple[PartitionBatch, int]] = {}
@@ -351,7 +346,7 @@ class BufferedResult(PushResult):
     is_buffered = True
 
     def __init__(self, transaction_ids: Sequence[str], refused: dict[int, Pushed]) -> None:
-        super().__init__(len(transaction_ids), (), refused, shard=0)
+        super().__init__(len(transaction_ids), (), refused)
         self._transaction_ids = transaction_ids
 
     def _answer(self, index: int) -> Pushed:

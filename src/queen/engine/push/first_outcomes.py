@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from queen.codec.ids import message_id, partition_ref
+from queen.codec.ids import message_id, reference
 from queen.engine.push.batches import PartitionBatch, PendingPush, PushResult
 from queen.engine.push.producers import Producer
 from queen.store.connection.database import Record
@@ -110,22 +110,16 @@ class FirstOutcome(PushResult):
 
     __slots__ = ("_messages",)
 
-    def __init__(
-        self, row: Record, producer: Producer, items: Sequence[PushItem], *, shard: int
-    ) -> None:
+    def __init__(self, row: Record, producer: Producer, items: Sequence[PushItem]) -> None:
         stale: Sequence[int] = row["stale"] or ()
-        super().__init__(
-            len(items), (), {}, shard=shard, is_replayed=True, stale_advances=frozenset(stale)
-        )
-        self._messages = _messages(row, producer, items, shard)
+        super().__init__(len(items), (), {}, is_replayed=True, stale_advances=frozenset(stale))
+        self._messages = _messages(row, producer, items)
 
     def _answer(self, index: int) -> Pushed:
         return self._messages[index]
 
 
-def _messages(
-    row: Record, producer: Producer, items: Sequence[PushItem], shard: int
-) -> list[Pushed]:
+def _messages(row: Record, producer: Producer, items: Sequence[PushItem]) -> list[Pushed]:
     if row["outcome"] is None:
         # Stored by an earlier release or in parts, so the positions are unknown.
         return [Pushed(status="queued")] * len(items)
@@ -141,13 +135,13 @@ def _messages(
             if name is None and (outcome.are_minted or run.kind == _HELD):
                 name = producer.mint(at)
             partition_id = outcome.partition_ids[run.base]
-            id_ = None if offset is None else message_id(shard, partition_id, offset + step)
+            id_ = None if offset is None else message_id(partition_id, offset + step)
             found.append(
                 Pushed(
                     status="queued" if run.kind in (_QUEUED, _HELD) else "duplicate",
                     id=id_,
                     transaction_id=name or id_,
-                    partition_id=partition_ref(shard, partition_id),
+                    partition_id=reference(partition_id),
                     offset=None if offset is None else offset + step,
                 )
             )

@@ -41,7 +41,6 @@ class SegmentLayout:
         partitions: Mapping[PartitionName, Partition],
         settings: Settings,
         data_keys: Mapping[int, DataKey],
-        shard: int,
     ) -> None:
         self.units = list(units)
         self.push = rows.Push(max_delay_seconds=settings.max_delay_seconds)
@@ -49,7 +48,6 @@ class SegmentLayout:
         self._settings = settings
         self._data_keys = data_keys
         """Keys of encrypted queues, by queue id."""
-        self._shard = shard
         self._opened: dict[int, tuple[bytes, bytes, bytes | None]] = {}
         """The decrypted body, ends and extras of encrypted entries."""
         self._keys: list[tuple[int, MessageExtras, int]] = []
@@ -193,9 +191,7 @@ class SegmentLayout:
         push = self.push
         if (key := self._data_keys.get(partition.queue_id)) is not None:
             self._opened[len(push.partition_ids)] = body, ends, extras
-            body, ends, extras = seal_segment(
-                key, self._shard, partition.partition_id, payloads, ends, extras
-            )
+            body, ends, extras = seal_segment(key, partition.partition_id, payloads, ends, extras)
         push.partition_ids.append(partition.partition_id)
         push.counts.append(len(payloads))
         push.bodies.append(body)
@@ -228,9 +224,7 @@ class SegmentLayout:
             push.scheduled_dues.append(held.due_at)
             payload, extra = held.payload, held.extra
             if (key := self._data_keys.get(self._queue_of.get(part.name, 0))) is not None:
-                (payload,), (extra,) = seal(
-                    key, self._shard, part.partition_id or 0, [payload], [extra]
-                )
+                (payload,), (extra,) = seal(key, part.partition_id or 0, [payload], [extra])
             push.scheduled_payloads.append(payload)
             push.scheduled_extras.append(extra)
             push.scheduled_ttls.append(held.ttl_seconds)

@@ -64,14 +64,13 @@ class Pusher:
         is_json: bool = False,
     ) -> PushResult:
         """Store the items durably before this returns."""
-        shard = self._store.shard
         if (part := self._plain(items, is_json)) is not None:
             unit = PendingPush((part,), producer=producer)
             self._batcher.submit(unit)
             await unit.done
             if producer is not None and unit.is_replayed:
                 return await self.repeated(producer, items)
-            return PushResult(len(items), unit.parts, {}, shard=shard)
+            return PushResult(len(items), unit.parts, {})
         parts, refused = await self.prepare(items, producer=producer)
         if producer is not None:
             if refused:
@@ -81,14 +80,14 @@ class Pusher:
             await unit.done
             if unit.is_replayed:
                 return await self.repeated(producer, items)
-            return PushResult(len(items), parts, refused, shard=shard)
+            return PushResult(len(items), parts, refused)
         if len(parts) == 1:
             unit = PendingPush(parts)
             self._batcher.submit(unit)
             await unit.done
         elif parts:
             refused.update(await self._push_each(parts))
-        return PushResult(len(items), parts, refused, shard=shard)
+        return PushResult(len(items), parts, refused)
 
     def _plain(self, items: Sequence[PushItem], is_json: bool) -> PartitionBatch | None:
         """The part of a request that needs no sorting, if its partition is known."""
@@ -123,7 +122,7 @@ class Pusher:
                 f"Producer {producer.id} used sequence {producer.sequence} for another request, "
                 "so this one was not applied. Send it under a new sequence number."
             )
-        return FirstOutcome(row, producer, items, shard=self._store.shard)
+        return FirstOutcome(row, producer, items)
 
     async def repeated(self, producer: Producer, items: Sequence[PushItem]) -> PushResult:
         """The first outcome of a request that was already applied."""
@@ -303,10 +302,6 @@ class Pusher:
         if rows is None:
             raise contended("the write")
         return sum(len(part.items) for part in parts)
-
-    @property
-    def shard(self) -> int:
-        return self._store.shard
 
     @property
     def flush_seconds(self) -> Histogram:

@@ -62,7 +62,7 @@ class Writer:
             data_keys, problems = await core.sealer.keys(_counts(units))
             if problems:
                 units = leave_out(units, problems)
-            layout = SegmentLayout(units, partitions, core.settings, data_keys, core.store.shard)
+            layout = SegmentLayout(units, partitions, core.settings, data_keys)
             if has_windows and layout.push.keys:
                 await core.windows.compare(layout.push, attempt)
             rows = await send(layout.push)

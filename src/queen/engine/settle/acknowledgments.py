@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from queen import errors
-from queen.codec.ids import Lease, partition_of, place_of, places_of
+from queen.codec.ids import Lease, id_of, place_of, places_of
 from queen.codec.names import QUEUE_MODE, check_name
 from queen.engine.core import Core
 from queen.engine.settle.results import Results
@@ -157,7 +157,7 @@ class Acknowledger:
             if answer.code != errors.LeaseLost.code or each.lease_id is None:
                 continue
             of_group = each.consumer_group or group or QUEUE_MODE
-            partition_id = None if each.partition_id is None else partition_of(each.partition_id)
+            partition_id = None if each.partition_id is None else id_of(each.partition_id)
             if (place := place_of(each.id or each.transaction_id or "")) is not None:
                 indexes.append(index)
                 messages.append((of_group, place.partition_id, place.offset, None))
@@ -238,7 +238,7 @@ class Acknowledger:
         if not name:
             raise errors.BadRequest("an acknowledgment needs the id or transactionId of a message")
         place = place_of(name)
-        partition_id = None if each.partition_id is None else partition_of(each.partition_id)
+        partition_id = None if each.partition_id is None else id_of(each.partition_id)
         if each.partition_id is not None and partition_id is None:
             raise errors.MessageNotFound(f"{each.partition_id!r} is not the id of a partition")
         if each.id is not None:
@@ -320,7 +320,7 @@ def _one_delivery(
     """Lease, partition and offsets, if all are completed, distinct, by id and of one lease."""
     first = acknowledgments[0]
     lease_id, partition_ref = first.lease_id, first.partition_id
-    if lease_id is None or (partition_ref is not None and partition_of(partition_ref) is None):
+    if lease_id is None or (partition_ref is not None and id_of(partition_ref) is None):
         return None
     ids: list[str] = []
     for each in acknowledgments:
@@ -337,7 +337,7 @@ def _one_delivery(
     places = places_of(ids)
     if places is None or len(set(places[1])) < len(ids):
         return None
-    if partition_ref is not None and partition_of(partition_ref) != places[0]:
+    if partition_ref is not None and id_of(partition_ref) != places[0]:
         return None
     try:
         return Lease.parse(lease_id), *places

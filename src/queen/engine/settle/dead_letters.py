@@ -63,7 +63,7 @@ class DeadLetters:
             raise problem
         sealed = payloads, extras
         if (key := data_keys.get(found.queue_id)) is not None:
-            sealed = seal(key, self._store.shard, found.partition_id, payloads, extras)
+            sealed = seal(key, found.partition_id, payloads, extras)
         try:
             moved = await self._store.dead_letters.redrive_to(ids, *sealed, found.partition_id)
         except errors.EncryptionUnavailable:

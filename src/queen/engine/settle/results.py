@@ -122,7 +122,7 @@ class Results:
         for problem in problems.values():
             raise problem
         for key in keys.values():
-            payloads = key.seal(self._store.shard, partition_id, payloads)
+            payloads = key.seal(partition_id, payloads)
         return payloads
 
     # Lookups.
@@ -174,9 +174,8 @@ class Results:
         self, queue_id: int, transaction_id: str, partition: str, *, most: int = 0
     ) -> Place | None:
         """The position of a message: from its id, by its key, or among the newest ``most``."""
-        named = place_of(transaction_id)
-        if named is not None and named.shard == self._store.shard:
-            return Place(named.partition_id, named.offset)
+        if (named := place_of(transaction_id)) is not None:
+            return Place(*named)
         return await self._store.results.find_place(queue_id, partition, transaction_id, most)
 
     async def places(
@@ -186,9 +185,8 @@ class Results:
         places: dict[tuple[int, str, str], Place | None] = {}
         unnamed: list[tuple[int, str, str]] = []
         for each in messages:
-            named = place_of(each[1])
-            if named is not None and named.shard == self._store.shard:
-                places[each] = Place(named.partition_id, named.offset)
+            if (named := place_of(each[1])) is not None:
+                places[each] = Place(*named)
             else:
                 unnamed.append(each)
         if unnamed:

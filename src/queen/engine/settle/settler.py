@@ -118,7 +118,7 @@ class Settler:
         units = [self._unit(settlements) for settlements in deliveries]
         is_ack = not any(unit.settlements or unit.kept for unit in units)
         if not is_ack:
-            units = [PendingAck(self._lease(each[0]), settlements=each) for each in deliveries]
+            units = [PendingAck(_lease_of(each[0]), settlements=each) for each in deliveries]
         acks = [_ack_of(unit) for unit in units if is_ack]
         nacks = [each for unit in units for each in unit.settlements]
         found = await self._store.messages.combine(None, acks, [pop], nacks)
@@ -127,10 +127,6 @@ class Settler:
             *map(self._settled, units, deliveries), return_exceptions=True
         )
         return settled, found.popped[0]
-
-    def _lease(self, settlement: rows.Settlement) -> Lease:
-        each = settlement
-        return Lease(self._store.shard, each.delivery_id, each.token, each.claimed_ms)
 
     async def complete(
         self,
@@ -147,7 +143,7 @@ class Settler:
 
     def _unit(self, settlements: Sequence[rows.Settlement]) -> PendingAck:
         first = settlements[0]
-        lease = self._lease(first)
+        lease = _lease_of(first)
         if all(
             each.kind == "completed" and each.partition_id == first.partition_id
             for each in settlements
@@ -172,7 +168,7 @@ class Settler:
         refused = {offset for each in row["refused"] for offset in range(each.lower, each.upper)}
         # Each of these gets its own reason.
         rest = [each for each in settlements if each.offset in refused]
-        again = PendingAck(self._lease(rest[0]), settlements=rest)
+        again = PendingAck(_lease_of(rest[0]), settlements=rest)
         self._batcher.submit(again)
         reasons = iter(await again.done)
         return [next(reasons) if each.offset in refused else row for each in settlements]
@@ -298,6 +294,10 @@ def _became(settlement: rows.Settlement, row: rows.Record) -> str:
     if row["is_dead"]:
         return "buried"
     return "nacked" if row["due_at"] is not None else "dropped"
+
+
+def _lease_of(settlement: rows.Settlement) -> Lease:
+    return Lease(settlement.delivery_id, settlement.token, settlement.claimed_ms)
 
 
 def _ack_of(unit: PendingAck) -> rows.Ack:

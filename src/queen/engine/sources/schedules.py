@@ -175,7 +175,7 @@ class Schedules(PeriodicTask):
             raise problem
         for key in keys.values():
             # No partition has the id 0, so only a schedule can use this ciphertext.
-            (message,) = key.seal(self._store.shard, 0, [message])
+            (message,) = key.seal(0, [message])
         return message
 
     async def _fire_all(self, rows: Sequence[Record]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from queen import errors
-from queen.codec.ids import Lease, partition_of, place_of
+from queen.codec.ids import Lease, id_of, place_of
 from queen.engine.engine import Engine
 from queen.server.auth.permissions import Caller
 from queen.wire.messages import Acknowledgment
@@ -113,7 +113,7 @@ async def require_acks(
     leases: list[str] = []
     for each in acknowledgments:
         if each.partition_id is not None:
-            partition_ids.add(partition_of(each.partition_id))
+            partition_ids.add(id_of(each.partition_id))
         if each.id is not None:
             place = place_of(each.id)
             partition_ids.add(place and place.partition_id)

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from queen.codec.extras import decode_extra
-from queen.codec.ids import id_runs, message_id, message_ids, partition_ref
+from queen.codec.ids import id_runs, message_id, message_ids, reference
 from queen.engine.caches.catalogue import Queue
 from queen.engine.pop.delivery import Delivery, Run
 from queen.engine.push.batches import PushResult
@@ -45,7 +45,7 @@ def _run(delivery: Delivery, run: Run, first: int, end: int, shared: bytes) -> b
     base = run.base_offset
     extras = run.source.extras(first - base, end - base)
     return b'{"id":"%b","offset":%d,"createdAt":"%b"%b%b,"data":[%b]}' % (
-        message_id(delivery.shard, delivery.partition_id, first).encode(),
+        message_id(delivery.partition_id, first).encode(),
         first,
         instant(run.created_at),
         shared,
@@ -63,7 +63,7 @@ def _shared(delivery: Delivery, queue: Queue | None) -> bytes:
     ) % (
         _ENCODE(delivery.queue),
         _ENCODE(delivery.partition),
-        partition_ref(delivery.shard, delivery.partition_id).encode(),
+        reference(delivery.partition_id).encode(),
         _ENCODE(delivery.lease_id),
         b'"%b"' % instant(delivery.until) if delivery.until else b"null",
         _ENCODE(delivery.group),
@@ -84,7 +84,7 @@ def _splice(chunks: list[bytes], delivery: Delivery, shared: bytes) -> None:
     for run in delivery.runs:
         first, end = run.first_offset - run.base_offset, run.end_offset - run.base_offset
         rest = b'%b,"createdAt":"%b","data":' % (shared, instant(run.created_at))
-        ids = message_ids(delivery.shard, delivery.partition_id, run.first_offset, run.end_offset)
+        ids = message_ids(delivery.partition_id, run.first_offset, run.end_offset)
         for offset, (id_, payload, stored) in enumerate(
             zip(ids, run.source.payloads(first, end), run.source.extras(first, end), strict=True),
             run.first_offset,
@@ -106,10 +106,10 @@ def _splice(chunks: list[bytes], delivery: Delivery, shared: bytes) -> None:
 def pushed(result: PushResult) -> bytes:
     """Encode the response of a push."""
     if (place := result.plain()) is not None:
-        shard, partition_id, base, count = place
-        tail = _queued(shard, partition_id)
+        partition_id, base, count = place
+        tail = _queued(partition_id)
         if count == 1:
-            name = message_id(shard, partition_id, base).encode()
+            name = message_id(partition_id, base).encode()
             return b'{"messages":[{"id":"%b","transactionId":"%b",%b%d}]}' % (
                 name,
                 name,
@@ -118,7 +118,7 @@ def pushed(result: PushResult) -> bytes:
             )
         messages: list[bytes] = []
         for first, end in id_runs(base, base + count):
-            name = message_id(shard, partition_id, first).encode()
+            name = message_id(partition_id, first).encode()
             head, low = name[:-12], int(name[-12:], 16)
             form = b'{"id":"%b%%012x","transactionId":"%b%%012x",%b%%d}' % (head, head, tail)
             places = range(low, low + end - first)
@@ -128,10 +128,10 @@ def pushed(result: PushResult) -> bytes:
 
 
 @functools.lru_cache(maxsize=10_000)
-def _queued(shard: int, partition_id: int) -> bytes:
+def _queued(partition_id: int) -> bytes:
     """Encode the fields that all stored messages of a partition share."""
     return b'"status":"queued","partitionId":"%b","code":null,"error":null,"offset":' % (
-        partition_ref(shard, partition_id).encode()
+        reference(partition_id).encode()
     )
 
 

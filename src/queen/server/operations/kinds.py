@@ -123,17 +123,17 @@ async def redrive_letters(
     moved = await engine.dead_letters.redrive_to(
         [letter["id"] for letter in letters],
         [letter["payload"] for letter in letters],
-        [_linked(engine.store.shard, letter) for letter in letters],
+        [_linked(letter) for letter in letters],
         destination["queue"],
         destination["partition"],
     )
     return len(moved)
 
 
-def _linked(shard: int, letter: Mapping[str, Any]) -> bytes:
+def _linked(letter: Mapping[str, Any]) -> bytes:
     """Encode the headers and trace of a letter for its new message, with a link to the letter."""
     extra = extra_of(letter["extras"])
-    link = message_id(shard, letter["partition_id"], letter["offset"])
+    link = message_id(letter["partition_id"], letter["offset"])
     return msgspec.json.encode(
         Extra(trace_id=extra.trace_id, headers={**(extra.headers or {}), LINK: link})
     )

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from queen import errors
-from queen.codec.ids import message_id, partition_of, partition_ref
+from queen.codec.ids import id_of, message_id, reference
 from queen.codec.names import check_name, check_queue_name
 from queen.engine.encryption.sealer import reveal_rows
 from queen.engine.inspect.browse import MOST_READ, extra_of
@@ -115,18 +115,17 @@ async def show(call: Call) -> Answer:
 
 
 def _shown(call: Call, row: Mapping[str, Any]) -> DeadLetter:
-    shard = call.state.engine.store.shard
     extra = extra_of(row["extras"])
-    id_ = message_id(shard, row["partition_id"], row["offset"])
+    id_ = message_id(row["partition_id"], row["offset"])
     if row["is_revealed"]:
         call.revealed(id_)
     return of_row(
         DeadLetter,
         row,
-        id=partition_ref(shard, row["id"]),
+        id=reference(row["id"]),
         message_id=id_,
         transaction_id=extra.transaction_id or id_,
-        partition_id=partition_ref(shard, row["partition_id"]),
+        partition_id=reference(row["partition_id"]),
         priority=row["level"],
         consumer_group=row["group"],
         data=msgspec.Raw(without_token(row["payload"])),
@@ -228,7 +227,7 @@ async def _named(
         raise errors.TooManyItems(f"a request can have at most {call.state.settings.max_items} ids")
     if wanted != RedriveFilter(ids=wanted.ids):
         raise errors.BadRequest("use either ids or other filters, not both")
-    ids = sorted({id_ for ref in wanted.ids or () if (id_ := partition_of(ref))})
+    ids = sorted({id_ for ref in wanted.ids or () if (id_ := id_of(ref))})
     letters = await call.state.engine.store.dead_letters.queues(ids)
     queues = {letter["queue"] for letter in letters}
     await call.require_queues(permission, queues)
@@ -315,7 +314,7 @@ def _filter(query: DeadLetterFilter) -> LetterFilter:
 
 async def _find(call: Call, permission: Permission) -> Record:
     ref = call.parameters["id"]
-    id_ = partition_of(ref)
+    id_ = id_of(ref)
     rows = await call.state.engine.store.dead_letters.with_ids([id_]) if id_ else []
     if not rows:
         raise call.missing(errors.NotFound(f"dead letter {ref} does not exist"))

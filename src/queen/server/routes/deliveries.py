@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from queen import errors
-from queen.codec.ids import partition_ref
+from queen.codec.ids import reference
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, new_routes
@@ -46,22 +46,22 @@ async def list_deliveries(call: Call) -> Answer:
     )
     return Answer(
         Deliveries(
-            deliveries=[_delivery(store.shard, each) for each in rows],
+            deliveries=[_delivery(each) for each in rows],
             next_cursor=cursor_after(rows, limit, "group_id", "priority", "until", "id"),
         )
     )
 
 
-def _delivery(shard: int, row: Record) -> DeliveryInfo:
+def _delivery(row: Record) -> DeliveryInfo:
     state = "parked" if row["is_parked"] else "waiting"
     if row["held"]:
         state = "expired" if row["is_late"] else "held"
     return of_row(
         DeliveryInfo,
         row,
-        id=f"{shard}.{row['id']}",
+        id=reference(row["id"]),
         consumer_group=row["group"],
-        partition_id=partition_ref(shard, row["partition_id"]),
+        partition_id=reference(row["partition_id"]),
         state=state,
         attempt=row["attempts"] + 1,
     )

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from queen import errors
-from queen.codec.ids import partition_ref
+from queen.codec.ids import reference
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, new_routes
@@ -128,7 +128,7 @@ async def list_partitions(call: Call) -> Answer:
         for row in rows:
             after = (row["name"], row["level"])
             if (row["pending"] or 0) >= query.min_lag:
-                found.append(_partition(engine.store.shard, row))
+                found.append(_partition(row))
                 if len(found) == limit:
                     break
         scanned += len(rows)
@@ -138,11 +138,11 @@ async def list_partitions(call: Call) -> Answer:
             return Answer(GroupPartitions(partitions=found, next_cursor=None))
 
 
-def _partition(shard: int, row: Record) -> GroupPartition:
+def _partition(row: Record) -> GroupPartition:
     return of_row(
         GroupPartition,
         row,
-        partition_id=partition_ref(shard, row["id"]),
+        partition_id=reference(row["id"]),
         partition=row["name"],
         lag=row["pending"],
         lease=lease_info(row),

@@ -3,7 +3,7 @@
 from typing import Final
 
 from queen import errors
-from queen.codec.ids import partition_of
+from queen.codec.ids import id_of
 from queen.codec.names import check_name
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
@@ -57,7 +57,7 @@ async def add(call: Call) -> Answer:
             f"data has {len(data)} bytes; the limit is {settings.max_trace_bytes}"
         )
     store = call.state.engine.store
-    partition_id = partition_of(request.partition_id)
+    partition_id = id_of(request.partition_id)
     partition = await store.browse.partition(partition_id) if partition_id else None
     if partition is None:
         raise call.missing(
@@ -95,7 +95,7 @@ async def of_message(call: Call) -> Answer:
     limit = limit_of(call, query.limit)
     store = call.state.engine.store
     ref = call.parameters["partitionId"]
-    partition_id = partition_of(ref)
+    partition_id = id_of(ref)
     partition = await store.browse.partition(partition_id) if partition_id else None
     if partition is None:
         raise call.missing(errors.PartitionNotFound(f"partition {ref} does not exist"))
@@ -104,7 +104,7 @@ async def of_message(call: Call) -> Answer:
     rows = await store.traces.of_message(
         partition["id"], call.parameters["transactionId"], after=after, limit=limit
     )
-    return _page(store.shard, rows, limit)
+    return _page(rows, limit)
 
 
 @route(
@@ -123,14 +123,14 @@ async def of_name(call: Call) -> Answer:
     rows = await store.traces.of_name(
         call.parameters["name"], after=after, limit=limit, patterns=call.caller.patterns
     )
-    return _page(store.shard, rows, limit)
+    return _page(rows, limit)
 
 
-def _page(shard: int, rows: list[Record], limit: int) -> Answer:
+def _page(rows: list[Record], limit: int) -> Answer:
     return Answer(
         Traces(
             # Events of a deleted queue are no longer visible.
-            traces=[trace_event(shard, row) for row in rows if row["queue"] is not None],
+            traces=[trace_event(row) for row in rows if row["queue"] is not None],
             next_cursor=cursor_after(rows, limit, "id"),
         )
     )

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from queen.codec.ids import partition_ref
+from queen.codec.ids import reference
 from queen.engine.buffer.file_buffer import age_seconds
 from queen.engine.engine import Engine
 from queen.settings import Settings
@@ -140,13 +140,13 @@ def operation_info(row: Record) -> Operation:
     return of_row(Operation, row, id=str(row["id"]))
 
 
-def trace_event(shard: int, row: Record) -> TraceEvent:
+def trace_event(row: Record) -> TraceEvent:
     """Build the API's view of a trace event."""
     return of_row(
         TraceEvent,
         row,
         id=str(row["id"]),
-        partition_id=partition_ref(shard, row["partition_id"]),
+        partition_id=reference(row["partition_id"]),
         consumer_group=row["group"],
         trace_names=row["names"],
         data=msgspec.Raw(row["data"]),

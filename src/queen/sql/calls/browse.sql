@@ -108,15 +108,9 @@ order by s.due_at, s.id;
 -- One message that is not due yet.
 select s.id, s.partition_id, s.due_at, s.ttl_seconds, s.payload, s.extras from queen.scheduled s where s.id = $1;
 
--- name: cancel_scheduled
--- Delete a message that is not due yet, and its key, so that it can be pushed again.
-with gone as (
-  delete from queen.scheduled s where s.id = $1 returning s.key
-),
-forgotten as (
-  delete from queen.dedup k using gone g where k.key = g.key and k."offset" is null
-)
-select count(*) as messages from gone;
+-- name: withdraw
+-- Delete a message that is not due yet.
+select queen.withdraw($1) as is_deleted;
 
 -- name: find_message
 -- Find the message with a transactionId.
@@ -125,7 +119,9 @@ select "offset", scheduled_id from queen.find_message($1, $2, $3);
 -- name: named_messages
 -- Messages with a known transactionId, in the newest $2 partitions; $3: patterns of queues.
 select p.id as partition_id, q.name as queue, k."offset"
-from (select p.id, p.queue_id from queen.partitions p order by p.id desc limit $2) p
+from (
+  select p.id, p.queue_id from queen.partitions p order by p.id & 9007199254740991 desc limit $2
+) p
 join queen.queues q on q.id = p.queue_id and queen.sees(q.name, q.namespace, $3)
 cross join lateral (
   select k."offset"

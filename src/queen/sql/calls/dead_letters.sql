@@ -222,15 +222,5 @@ order by k.id;
 select queen.redrive_to($1, $2, $3, $4) as id;
 
 -- name: purge_dead_letters
--- Delete dead letters, locked in the same order as a redrive locks them.
-with locked as materialized (
-  select l.id
-  from queen.dead_letters l
-  where l.id = any ($1)
-  order by l.partition_id, l.group_id, l."offset"
-  for update
-),
-gone as (
-  delete from queen.dead_letters l using locked k where l.id = k.id returning l.id
-)
-select count(*) as messages from gone;
+-- Delete dead letters.
+select queen.purge_dead_letters($1) as messages;

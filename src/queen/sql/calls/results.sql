@@ -44,8 +44,7 @@ cross join lateral (
 
 -- name: erase_result
 -- Delete the result of a message.
-delete from queen.results r
-where r.queue_id = (select p.queue_id from queen.partitions p where p.id = $1) and r.transaction_id = $2;
+select queen.erase_result($1, $2);
 
 -- name: forget_results
 -- Delete some expired results.

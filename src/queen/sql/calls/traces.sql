@@ -2,16 +2,7 @@
 
 -- name: add_trace
 -- Store an event of a message.
-with added as (
-  insert into queen.traces as t (partition_id, transaction_id, "group", event_type, names, data, created_at)
-  values ($1, $2, $3, $4, $5, $6, queen.now())
-  returning id, names
-),
-named as (
-  insert into queen.trace_names as n (name, trace_id)
-  select distinct n.name, a.id from added a cross join lateral unnest(a.names) n (name)
-)
-select id from added;
+select queen.add_trace($1, $2, $3, $4, $5, $6) as id;
 
 -- name: traces_of_message
 -- Events of a message after an id, in time order.

@@ -90,9 +90,8 @@ async def _infos(
     if not page.found:
         return []
     engine = call.state.engine
-    shard = engine.store.shard
     ids = [
-        each.extra.transaction_id or message_id(shard, each.partition_id, each.offset)
+        each.extra.transaction_id or message_id(each.partition_id, each.offset)
         for each in page.found
     ]
     places = [Place(each.partition_id, each.offset) for each in page.found]

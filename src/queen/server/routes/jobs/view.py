@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from queen.codec.ids import message_id, partition_ref
+from queen.codec.ids import message_id, reference
 from queen.engine.encryption.sealer import Sealer
 from queen.engine.inspect.message import Stored
 from queen.engine.settle.results import Outcome
@@ -35,7 +35,6 @@ async def info(
 ) -> JobInfo:
     """Build the response for a job. ``sealer`` decrypts payloads, and the access is logged."""
     engine = call.state.engine
-    shard = engine.store.shard
     envelope = opened(message.payload if message else None)
     status, place = outcome.status, outcome.place
     is_masked = outcome.is_sealed and sealer is None
@@ -66,10 +65,10 @@ async def info(
         settled_at=outcome.settled_at,
         dead_letter_id=None
         if outcome.dead_letter_id is None
-        else partition_ref(shard, outcome.dead_letter_id),
+        else reference(outcome.dead_letter_id),
         message_id=None
         if place is None or place.offset is None
-        else message_id(shard, place.partition_id, place.offset),
+        else message_id(place.partition_id, place.offset),
         workflow=None
         if envelope.workflow is None
         else WorkflowStep(

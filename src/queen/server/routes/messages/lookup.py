@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from queen import errors
-from queen.codec.ids import Place, message_id, partition_of, partition_ref, place_of
+from queen.codec.ids import Place, id_of, message_id, place_of, reference
 from queen.engine.encryption.sealer import Sealer, reveal_rows
 from queen.engine.inspect import browse
 from queen.engine.inspect.browse import Found
@@ -33,8 +33,7 @@ class Target(NamedTuple):
 
 def message_info(call: Call, queue: str, partition: Record, found: Found) -> MessageInfo:
     """Build the API's view of a message."""
-    shard = call.state.engine.store.shard
-    id_ = message_id(shard, found.partition_id, found.offset)
+    id_ = message_id(found.partition_id, found.offset)
     if found.is_revealed:
         call.revealed(id_)
     return MessageInfo(
@@ -42,7 +41,7 @@ def message_info(call: Call, queue: str, partition: Record, found: Found) -> Mes
         transaction_id=found.extra.transaction_id or id_,
         queue=queue,
         partition=partition["name"],
-        partition_id=partition_ref(shard, found.partition_id),
+        partition_id=reference(found.partition_id),
         offset=found.offset,
         priority=partition["priority"],
         data=_NULL if found.is_redacted else msgspec.Raw(without_token(found.payload)),
@@ -69,7 +68,7 @@ def scheduled_info(
         transaction_id=extra.transaction_id or "",
         queue=queue,
         partition=partition,
-        partition_id=partition_ref(call.state.engine.store.shard, row["partition_id"]),
+        partition_id=reference(row["partition_id"]),
         offset=None,
         priority=level,
         data=msgspec.Raw(without_token(row["payload"])),
@@ -135,7 +134,7 @@ async def find(call: Call, permission: Permission) -> Target:
     place = place_of(ref if name is None else name)
     if name is None and place is None:
         place = await _named(call, permission, ref)
-    partition_id = partition_of(ref) if name is not None else place and place.partition_id
+    partition_id = id_of(ref) if name is not None else place and place.partition_id
     partition = await store.browse.partition(partition_id) if partition_id else None
     if partition is None:
         raise call.missing(missing(call))
@@ -160,8 +159,7 @@ async def _named(call: Call, permission: Permission, transaction_id: str) -> Pla
             f"Several messages have the transactionId {transaction_id!r}. Name the partition:"
             " /messages/{partitionId}/{transactionId}."
         )
-    shard = engine.store.shard
-    return Place(shard, rows[0]["partition_id"], rows[0]["offset"]) if rows else None
+    return Place(rows[0]["partition_id"], rows[0]["offset"]) if rows else None
 
 
 def missing(call: Call) -> errors.MessageNotFound:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from queen import errors
-from queen.codec.ids import message_id, partition_ref
+from queen.codec.ids import message_id, reference
 from queen.codec.names import QUEUE_MODE
 from queen.engine.encryption.sealer import Sealer, reveal_rows
 from queen.engine.inspect import browse
@@ -188,17 +188,16 @@ async def show(call: Call) -> Answer:
     traces = await call.state.engine.store.traces.of_message(
         target.partition["id"], info.transaction_id, after=0, limit=_MOST_TRACES
     )
-    shard = call.state.engine.store.shard
     return Answer(
         MessageDetail(
             **msgspec.structs.asdict(info),
-            groups=[_group(shard, state) for state in states],
-            traces=[trace_event(shard, row) for row in traces],
+            groups=[_group(state) for state in states],
+            traces=[trace_event(row) for row in traces],
         )
     )
 
 
-def _group(shard: int, state: GroupState) -> MessageGroup:
+def _group(state: GroupState) -> MessageGroup:
     assert state.status != "scheduled"
     is_held = state.status == "processing"
     return MessageGroup(
@@ -208,9 +207,7 @@ def _group(shard: int, state: GroupState) -> MessageGroup:
         lease_expires_at=state.until if is_held else None,
         next_attempt_at=None if is_held else state.until,
         error=state.error,
-        dead_letter_id=None
-        if state.dead_letter_id is None
-        else partition_ref(shard, state.dead_letter_id),
+        dead_letter_id=None if state.dead_letter_id is None else reference(state.dead_letter_id),
     )
 
 
@@ -271,7 +268,7 @@ async def redact(call: Call) -> Answer:
     target = await find(call, Permission.DESTROY)
     engine = call.state.engine
     if target.offset is None:
-        if not await engine.store.browse.cancel_scheduled(target.scheduled_id or 0):
+        if not await engine.store.browse.withdraw(target.scheduled_id or 0):
             raise missing(call)
         return _changed(call, target, cancelled=True)
     info, _ = await read(call, target)
@@ -290,7 +287,7 @@ def _changed(
 ) -> Answer:
     id_ = None
     if target.offset is not None:
-        id_ = message_id(call.state.engine.store.shard, target.partition["id"], target.offset)
+        id_ = message_id(target.partition["id"], target.offset)
     return Answer(
         MessageChanged(
             success=True,

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from queen import errors
-from queen.codec.ids import partition_ref
+from queen.codec.ids import reference
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, new_routes
@@ -191,7 +191,7 @@ async def list_partitions(call: Call) -> Answer:
                 is_last = is_last or each["is_bytewise"]
                 after = (each["name"], each["level"])
                 continue
-            info = _partition(call, each)
+            info = _partition(each)
             after = (info.name, info.level)
             if query.state in (None, info.state):
                 found.append(info)
@@ -203,7 +203,7 @@ async def list_partitions(call: Call) -> Answer:
             return Answer(Partitions(partitions=found, next_cursor=cursor_to(*after)))
 
 
-def _partition(call: Call, row: Record) -> PartitionInfo:
+def _partition(row: Record) -> PartitionInfo:
     first, end = row["first_offset"] or 0, row["next_offset"]
     pending = row["pending"] if row["groups"] else end - first
     lease = lease_info(row)
@@ -211,7 +211,7 @@ def _partition(call: Call, row: Record) -> PartitionInfo:
     return of_row(
         PartitionInfo,
         row,
-        id=partition_ref(call.state.engine.store.shard, row["id"]),
+        id=reference(row["id"]),
         state="leased" if lease else "ready" if is_ready else "idle",
         first_offset=first,
         pending=pending,

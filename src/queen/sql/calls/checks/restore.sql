@@ -46,12 +46,12 @@ select
   ) as orphans;
 
 -- name: check_numbers
--- Sequences below values in use, and how far transaction numbers are ahead of this server's.
+-- Sequences below numbers in use (the lower 53 bits of an id with a slot), and how far transaction numbers are ahead of this server's.
 select
   array_remove(array[
-    case when (select coalesce(max(d.id), 0) from queen.deliveries d)
+    case when (select coalesce(max(d.id & 9007199254740991), 0) from queen.deliveries d)
       > coalesce(pg_sequence_last_value('queen.delivery_ids'), 0) then 'deliveries' end,
-    case when (select coalesce(max(p.id), 0) from queen.partitions p)
+    case when (select coalesce(max(p.id & 9007199254740991), 0) from queen.partitions p)
       > coalesce(pg_sequence_last_value(pg_get_serial_sequence('queen.partitions', 'id')::regclass), 0) then 'partitions' end,
     case when (select coalesce(max(q.id), 0) from queen.queues q)
       > coalesce(pg_sequence_last_value(pg_get_serial_sequence('queen.queues', 'id')::regclass), 0) then 'queues' end,

@@ -128,7 +128,7 @@ begin
   elsif isempty(queen.handed_out(p_delivery) - p_done) then
     update queen.deliveries d
     set
-      id = nextval('queen.delivery_ids'), token = gen_random_uuid(), pending = v_left,
+      id = queen.delivery_id(d.partition_id), token = gen_random_uuid(), pending = v_left,
       head = null, attempts = 0, error = null, out_end = null, held = false, parked_until = null,
       until = case when d.until = 'infinity' then d.until else queen.now() end
     where d.id = p_delivery.id;

@@ -43,7 +43,7 @@ begin
       -- The rest is due immediately, with its attempts reset.
       update queen.deliveries d
       set
-        id = nextval('queen.delivery_ids'), token = gen_random_uuid(), pending = v_left,
+        id = queen.delivery_id(d.partition_id), token = gen_random_uuid(), pending = v_left,
         head = null, attempts = 0, error = null, out_end = null, held = false, until = p_now
       where d.id = p_delivery.id;
     end if;
@@ -58,9 +58,10 @@ begin
   if p_delivery.ordered and lower(p_delivery.pending) < p_offset then
     v_before := p_delivery.pending * int8multirange(int8range(null, p_offset));
     insert into queen.deliveries (
-      group_id, partition_id, priority, pending, head, until, parked_until, held, ordered, attempts, error
+      id, group_id, partition_id, priority, pending, head, until, parked_until, held, ordered, attempts, error
     ) values (
-      p_delivery.group_id, p_delivery.partition_id, p_delivery.priority, p_delivery.pending - v_before, p_offset,
+      queen.delivery_id(p_delivery.partition_id), p_delivery.group_id, p_delivery.partition_id, p_delivery.priority,
+      p_delivery.pending - v_before, p_offset,
       'infinity', v_due, false, true, v_attempts, p_error
     );
     update queen.consumers c
@@ -68,25 +69,26 @@ begin
     where c.partition_id = p_delivery.partition_id and c.group_id = p_delivery.group_id;
     update queen.deliveries d
     set
-      id = nextval('queen.delivery_ids'), token = gen_random_uuid(), pending = v_before, out_end = null, held = false,
+      id = queen.delivery_id(d.partition_id), token = gen_random_uuid(), pending = v_before, out_end = null, held = false,
       until = p_now
     where d.id = p_delivery.id;
   elsif p_delivery.ordered or isempty(v_left) then
     update queen.deliveries d
     set
-      id = nextval('queen.delivery_ids'), token = gen_random_uuid(), head = p_offset,
+      id = queen.delivery_id(d.partition_id), token = gen_random_uuid(), head = p_offset,
       attempts = v_attempts, error = coalesce(p_error, d.error), out_end = null, held = false, until = v_due
     where d.id = p_delivery.id;
   else
     insert into queen.deliveries (
-      group_id, partition_id, priority, pending, head, until, held, ordered, attempts, error
+      id, group_id, partition_id, priority, pending, head, until, held, ordered, attempts, error
     ) values (
-      p_delivery.group_id, p_delivery.partition_id, p_delivery.priority, v_failed, p_offset, v_due, false,
+      queen.delivery_id(p_delivery.partition_id), p_delivery.group_id, p_delivery.partition_id, p_delivery.priority,
+      v_failed, p_offset, v_due, false,
       false, v_attempts, p_error
     );
     if p_kind = 'expired' then
       update queen.deliveries d
-      set id = nextval('queen.delivery_ids'), token = gen_random_uuid(), pending = v_left, held = false, until = p_now
+      set id = queen.delivery_id(d.partition_id), token = gen_random_uuid(), pending = v_left, held = false, until = p_now
       where d.id = p_delivery.id;
     else
       update queen.deliveries d set pending = v_left where d.id = p_delivery.id;

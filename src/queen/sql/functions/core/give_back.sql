@@ -11,12 +11,13 @@ as $$
 declare
   v_due timestamptz;
 begin
+  perform queen.enter(p_ids);
   perform 1 from (select d.id from queen.deliveries d where d.id = any (p_ids) order by d.id for no key update) l;
   v_due := queen.now() + make_interval(secs => p_seconds);
   return query
   with ended as (
     update queen.deliveries d
-    set id = nextval('queen.delivery_ids'), token = gen_random_uuid(), held = false, out_end = null, until = v_due
+    set id = queen.delivery_id(d.partition_id), token = gen_random_uuid(), held = false, out_end = null, until = v_due
     from (
       select a.ordinal, d.ctid
       from unnest(p_ids, p_tokens) with ordinality a (id, token, ordinal)

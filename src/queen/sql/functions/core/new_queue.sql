@@ -1,11 +1,22 @@
--- A queues row as JSON with every default. Values in p_defaults override them.
-create or replace function queen.new_queue (p_defaults jsonb)
-  returns jsonb
-  language sql
+-- A new row of queues with every default, not stored yet. Values in p_defaults override the defaults.
+create or replace function queen.new_queue (p_name text, p_namespace text, p_defaults jsonb)
+  returns queen.queues
+  language plpgsql
   volatile
 as $$
-  select queen.default_options() || coalesce(p_defaults, '{}') || jsonb_build_object(
-    'id', nextval('queen.queues_id_seq'), 'namespace', '', 'task', '', 'version', 1, 'created_at', queen.now(), 'levels', array[0], 'in_order',
-    coalesce(p_defaults -> 'ordered', queen.default_options() -> 'ordered')
-  )
+declare
+  v_options jsonb := queen.default_options() || coalesce(p_defaults, '{}');
+  v_queue   queen.queues := jsonb_populate_record(null::queen.queues, v_options);
+begin
+  v_queue.id := nextval('queen.queues_id_seq');
+  v_queue.name := p_name;
+  v_queue.namespace := coalesce(p_namespace, '');
+  v_queue.slot := queen.home_slot(v_queue.name, v_queue.namespace);
+  v_queue.task := '';
+  v_queue.version := 1;
+  v_queue.created_at := queen.now();
+  v_queue.levels := array[0];
+  v_queue.in_order := v_queue.ordered;
+  return v_queue;
+end
 $$;

@@ -20,10 +20,10 @@ begin
       p_consumer.partition_id, p_offset - 1, greatest(v_queue.delay_seconds, v_queue.window_seconds), p_now
     );
     insert into queen.deliveries (
-      group_id, partition_id, priority, pending, until, parked_until, held, ordered
+      id, group_id, partition_id, priority, pending, until, parked_until, held, ordered
     )
     select
-      p_consumer.group_id, p_consumer.partition_id, p_consumer.priority,
+      queen.delivery_id(p_consumer.partition_id), p_consumer.group_id, p_consumer.partition_id, p_consumer.priority,
       int8multirange(int8range(p_consumer.claimed, p_offset)),
       case when w.is_parked then 'infinity' else v_due end,
       case when w.is_parked then v_due end,

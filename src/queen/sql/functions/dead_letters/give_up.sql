@@ -19,6 +19,7 @@ declare
   v_delivery queen.deliveries;
   v_now      timestamptz;
 begin
+  perform queen.enter(array[p_partition_id]);
   if exists (select 1 from queen.groups g where g.id = v_group_id and g.filled_to is not null) then
     -- In a separate transaction, because filling locks partitions in a different order.
     perform queen.fill(v_group_id, 1000);

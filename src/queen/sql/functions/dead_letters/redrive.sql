@@ -19,6 +19,7 @@ declare
   v_ordered  boolean;
   v_now      timestamptz;
 begin
+  perform queen.enter(array(select l.partition_id from queen.dead_letters l where l.id = any (p_ids)));
   perform 1
   from (
     select p.id
@@ -74,9 +75,9 @@ begin
     v_now := queen.now();
     v_ordered := v_letter.in_order;
     insert into queen.deliveries (
-      group_id, partition_id, priority, pending, until, held, ordered, payload, extras, created_at
+      id, group_id, partition_id, priority, pending, until, held, ordered, payload, extras, created_at
     ) values (
-      v_letter.group_id, v_letter.partition_id, v_consumer.priority,
+      queen.delivery_id(v_letter.partition_id), v_letter.group_id, v_letter.partition_id, v_consumer.priority,
       int8multirange(int8range(v_letter."offset", v_letter."offset" + 1)),
       case when v_ordered and v_consumer.held then 'infinity' else v_now end, false, v_ordered,
       v_letter.payload, v_letter.extras, v_letter.created_at

@@ -23,6 +23,9 @@ declare
   v_body     bytea;
   v_row      record;
 begin
+  perform queen.enter(
+    array(select l.partition_id from queen.dead_letters l where l.id = any (p_ids)) || p_partition_id
+  );
   perform 1 from queen.partitions p where p.id = p_partition_id for no key update;
   -- In the same order as a redrive locks them.
   perform 1

@@ -15,6 +15,7 @@ declare
   v_group_id  bigint := queen.group_of(p_partition_id, p_group);
   v_letter_id bigint;
 begin
+  perform queen.enter(array[p_partition_id]);
   update queen.deliveries d
   set
     until = case when d.until < 'infinity' then least(d.until, queen.now()) else d.until end,

@@ -29,6 +29,7 @@ declare
   v_segment  queen.segments;
   v_delivery queen.deliveries;
 begin
+  perform queen.enter(array[p_partition_id]);
   perform 1 from queen.partitions p where p.id = p_partition_id for no key update;
   perform 1
   from (

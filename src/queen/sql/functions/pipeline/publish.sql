@@ -7,7 +7,7 @@
 -- published one with this number, `changed` if this query published one with this number and other messages, or `lost` if
 -- staged segments are missing and the batch was not published. Two queries are the same stream, and two batches the same, if
 -- the plans of its batches are stored. Raises QN004 if a partition was removed, QN017 if a queue became encrypted.
--- Locks: the publication, partitions by id, then as queen.push.
+-- Locks: the slot, the publication, partitions by id, then as queen.push.
 create or replace function queen.publish (
   p_app_id      text,
   p_queue_id    bigint,
@@ -36,6 +36,7 @@ begin
   if current_setting('synchronous_commit') in ('off', 'local') then
     perform set_config('synchronous_commit', 'on', true);
   end if;
+  perform queen.enter_queue(p_queue_id);
   insert into queen.publications (app_id, queue_id, version, messages, published_at)
   select p_app_id, p_queue_id, -1, 0, queen.now()
   where p_app_id is not null

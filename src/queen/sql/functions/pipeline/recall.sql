@@ -7,7 +7,7 @@
 -- Returns how many messages were moved. Stops with is_changed at a partition in which messages were erased, removed, or in part
 -- returned to the log since then, or if a crash has emptied the table of segments.
 -- It runs with the rights of its owner, because pipelines must not move groups or delete segments.
--- Locks: partitions by id, consumers, laggards.
+-- Locks: the slot, partitions by id, consumers, laggards.
 create or replace function queen.recall (
   p_recall_id     uuid,
   p_queue_id      bigint,
@@ -27,6 +27,7 @@ declare
   v_part  record;
   v_moved bigint;
 begin
+  perform queen.enter(p_partition_ids);
   -- The process reports the messages as recalled when this is committed.
   if current_setting('synchronous_commit') in ('off', 'local') then
     perform set_config('synchronous_commit', 'on', true);

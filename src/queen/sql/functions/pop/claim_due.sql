@@ -13,7 +13,7 @@ create or replace function queen.claim_due (
   p_leases          double precision[],
   p_auto            boolean,
   p_budget          bigint,
-  p_slots           bigint,
+  p_free            bigint,
   p_now             timestamptz
 )
   returns queen.claim
@@ -49,7 +49,7 @@ begin
     from queen.due_deliveries(
       p_group_id, p_level, p_partition_ids, p_since, p_now,
       -- A few more than requested, because some may have ended. No more than that, because every row found is locked.
-      case when p_budget is null and p_slots is null then (
+      case when p_budget is null and p_free is null then (
         select least(1000, 10 + sum(o.partitions))::integer
         from unnest(p_left, p_partitions_left) o (messages, partitions)
         where o.messages > 0
@@ -129,16 +129,17 @@ begin
     end if;
     if not v_delivery.ordered and v_out <> v_delivery.pending then
       -- The rest of an unordered range does not have to wait for this part.
-      insert into queen.deliveries (group_id, partition_id, priority, pending, until, held, ordered)
+      insert into queen.deliveries (id, group_id, partition_id, priority, pending, until, held, ordered)
       values (
-        p_group_id, v_delivery.partition_id, v_delivery.priority, v_delivery.pending - v_out, p_now, false, false
+        queen.delivery_id(v_delivery.partition_id), p_group_id, v_delivery.partition_id, v_delivery.priority,
+        v_delivery.pending - v_out, p_now, false, false
       );
       v_delivery.pending := v_out;
       v_claim.has_more := true;
     end if;
     update queen.deliveries d
     set
-      id = nextval('queen.delivery_ids'),
+      id = queen.delivery_id(d.partition_id),
       token = gen_random_uuid(),
       pending = v_delivery.pending,
       out_end = case when v_delivery.head is null and v_out <> v_delivery.pending then upper(v_out) end,
@@ -172,7 +173,7 @@ begin
       v_claim.created_ats := v_claim.created_ats || v_delivery.created_at;
     end loop;
   end loop;
-  v_claim.has_more := v_claim.has_more or (v_claim.taken > 0 and num_nonnulls(p_budget, p_slots) > 0);
+  v_claim.has_more := v_claim.has_more or (v_claim.taken > 0 and num_nonnulls(p_budget, p_free) > 0);
   return v_claim;
 end
 $$;

@@ -1,7 +1,7 @@
 -- Claim new messages that are ready at one priority level of a group.
 --
 -- p_partition_ids: only these partitions, or null. p_left, p_partitions_left: how many messages and partitions each
--- request still wants. p_budget, p_slots: the rest of the queue's limits, null for no limit. With a limit, one delivery
+-- request still wants. p_budget, p_free: the rest of the queue's limits, null for no limit. With a limit, one delivery
 -- is claimed per call. Locks: consumers, then partitions; skips locked rows.
 create or replace function queen.claim_new (
   p_group_id        bigint,
@@ -14,7 +14,7 @@ create or replace function queen.claim_new (
   p_leases          double precision[],
   p_auto            boolean,
   p_budget          bigint,
-  p_slots           bigint,
+  p_free            bigint,
   p_now             timestamptz
 )
   returns queen.claim
@@ -23,7 +23,7 @@ create or replace function queen.claim_new (
 as $$
 #variable_conflict use_column
 declare
-  v_slots           integer[] := '{}';
+  v_places          integer[] := '{}';
   v_ids             bigint[];
   v_ctids           tid[];
   v_claimeds        bigint[];
@@ -40,7 +40,7 @@ declare
   v_passing         record;
   v_left            integer[] := p_left;
   v_partitions_left integer[] := p_partitions_left;
-  v_most            integer := case when p_budget is null and p_slots is null then 1000 else 1 end;
+  v_most            integer := case when p_budget is null and p_free is null then 1000 else 1 end;
   v_request         integer;
   v_take            bigint;
   v_messages        bigint := 0;
@@ -56,16 +56,16 @@ declare
 begin
   v_claim.taken := 0;
   v_claim.expired := 0;
-  -- One slot for each partition that a request may still take, in request order.
+  -- One place for each partition that a request may still take, in request order.
   if 1 >= all (p_partitions_left) then
     for v_request in 1 .. cardinality(p_left) loop
-      exit when cardinality(v_slots) >= v_most;
+      exit when cardinality(v_places) >= v_most;
       if p_left[v_request] > 0 and p_partitions_left[v_request] > 0 then
-        v_slots := array_append(v_slots, v_request);
+        v_places := array_append(v_places, v_request);
       end if;
     end loop;
   else
-    v_slots := array(
+    v_places := array(
       select u.request::integer
       from unnest(p_left, p_partitions_left) with ordinality u (messages, partitions, request)
       cross join lateral generate_series(1, u.partitions) as k
@@ -86,7 +86,7 @@ begin
         and c.ready_at >= p_since
         and c.ready_at <= p_now
       order by c.ready_at
-      limit cardinality(v_slots)
+      limit cardinality(v_places)
       for no key update skip locked
     ) c;
   else
@@ -104,11 +104,11 @@ begin
         for no key update skip locked
       ) c
       where c.ready_at <= p_now and c.priority = p_level
-      limit cardinality(v_slots)
+      limit cardinality(v_places)
     ) c;
   end if;
   v_found := coalesce(cardinality(v_ids), 0);
-  v_claim.has_more := v_found > 0 and v_found = cardinality(v_slots);
+  v_claim.has_more := v_found > 0 and v_found = cardinality(v_places);
   if v_found = 0 then
     return v_claim;
   end if;
@@ -125,7 +125,7 @@ begin
   -- How many messages of each partition are due and not expired, up to the number requested.
   v_available := array(
     select e.available
-    from unnest(v_ids, v_claimeds) with ordinality c (partition_id, claimed, slot)
+    from unnest(v_ids, v_claimeds) with ordinality c (partition_id, claimed, place)
     cross join lateral (
       select case
         when min(s.base_offset) <= c.claimed
@@ -150,11 +150,11 @@ begin
           ),
           c.claimed
         )
-        and s.base_offset < c.claimed + p_left[v_slots[c.slot]]
+        and s.base_offset < c.claimed + p_left[v_places[c.place]]
         and s.created_at <= p_now - make_interval(secs => p_queue.delay_seconds)
         and s.body is not null
     ) e
-    order by c.slot
+    order by c.place
   );
   if p_queue.rate_per = 'partition' then
     v_allowed := array(
@@ -162,7 +162,7 @@ begin
         when r.recent is null then 0
         else queen.allowance(r.recent, p_queue.rate_max, p_queue.rate_ms, p_now)
       end
-      from unnest(v_ctids) with ordinality c (ctid, slot)
+      from unnest(v_ctids) with ordinality c (ctid, place)
       cross join lateral (
         select case
           -- Most partitions have one priority only. Checking that here is cheaper than a call for each.
@@ -180,28 +180,28 @@ begin
         where r.ctid = c.ctid
         offset 0
       ) r
-      order by c.slot
+      order by c.place
     );
   end if;
 
-  for v_slot in 1 .. coalesce(cardinality(v_ids), 0) loop
-    if v_available[v_slot] = 0 or v_allowed[v_slot] <= 0 then
-      v_passed := array_append(v_passed, v_slot);
+  for v_place in 1 .. coalesce(cardinality(v_ids), 0) loop
+    if v_available[v_place] = 0 or v_allowed[v_place] <= 0 then
+      v_passed := array_append(v_passed, v_place);
       continue;
     end if;
-    v_request := v_slots[v_slot];
-    v_take := least(v_available[v_slot], v_left[v_request], v_allowed[v_slot], p_budget);
+    v_request := v_places[v_place];
+    v_take := least(v_available[v_place], v_left[v_request], v_allowed[v_place], p_budget);
     continue when v_take <= 0;
     v_left[v_request] := v_left[v_request] - v_take;
     v_partitions_left[v_request] := v_partitions_left[v_request] - 1;
     v_messages := v_messages + v_take;
     v_requests := array_append(v_requests, v_request);
-    v_taken := array_append(v_taken, v_ids[v_slot]);
-    v_taken_rows := array_append(v_taken_rows, v_ctids[v_slot]);
-    v_firsts := array_append(v_firsts, v_claimeds[v_slot]);
-    v_ends := array_append(v_ends, v_claimeds[v_slot] + v_take);
+    v_taken := array_append(v_taken, v_ids[v_place]);
+    v_taken_rows := array_append(v_taken_rows, v_ctids[v_place]);
+    v_firsts := array_append(v_firsts, v_claimeds[v_place]);
+    v_ends := array_append(v_ends, v_claimeds[v_place] + v_take);
     if not p_auto then
-      v_delivered := array_append(v_delivered, nextval('queen.delivery_ids'));
+      v_delivered := array_append(v_delivered, queen.delivery_id(v_ids[v_place]));
       v_tokens := array_append(v_tokens, gen_random_uuid());
       v_untils := array_append(
         v_untils, p_now + make_interval(secs => coalesce(p_leases[v_request], p_queue.lease_seconds))

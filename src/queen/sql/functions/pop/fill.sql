@@ -1,5 +1,5 @@
 -- Create the positions of a group in the next p_limit partitions that existed before it. Returns true at the end.
--- Locks: the group, then partitions by id.
+-- Locks: the slot, the group, then partitions by id.
 create or replace function queen.fill (p_group_id bigint, p_limit integer)
   returns boolean
   language plpgsql
@@ -14,6 +14,7 @@ declare
   v_ids   bigint[];
   v_now   timestamptz;
 begin
+  perform queen.enter_queue((select g.queue_id from queen.groups g where g.id = p_group_id));
   select g.* into v_group from queen.groups g where g.id = p_group_id for no key update;
   if not found or v_group.filled_to is null or v_group.deleted_at is not null then
     return true;

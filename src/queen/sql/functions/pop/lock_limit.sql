@@ -2,7 +2,7 @@
 --
 -- One pop at a time holds this lock. If another pop holds it, the budget is 0 and opens_at is a few milliseconds from now.
 create or replace function queen.lock_limit (p_group_id bigint, p_queue queen.queues, p_now timestamptz)
-  returns table (version bigint, budget bigint, slots bigint, opens_at timestamptz)
+  returns table (version bigint, budget bigint, free bigint, opens_at timestamptz)
   language plpgsql
   volatile
 as $$

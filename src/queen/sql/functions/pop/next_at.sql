@@ -11,7 +11,7 @@ create or replace function queen.next_at (
   p_due_since     timestamptz,
   p_due           boolean,
   p_fresh         boolean,
-  p_slots         bigint,
+  p_free          bigint,
   p_opens_at      timestamptz,
   p_now           timestamptz
 )
@@ -23,7 +23,7 @@ declare
   c_moment constant interval := interval '10 milliseconds';
   v_level  integer;
   v_at     timestamptz;
-  v_room   boolean := p_slots is null or p_slots > 0;
+  v_room   boolean := p_free is null or p_free > 0;
 begin
   if p_partition_ids is not null then
     v_at := least(

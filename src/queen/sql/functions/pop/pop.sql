@@ -11,7 +11,7 @@
 -- until it has more messages (null: wait for a wake-up), the new marks, and QN003 if the group was deleted.
 -- Commits asynchronously unless p_auto is set or a message was promoted: a claim that is lost in a crash is redelivered,
 -- as after an expired lease.
--- Locks: consumers and deliveries, then partitions; skips locked rows. A pop never waits.
+-- Locks: the slots, then consumers and deliveries, then partitions; skips locked rows. A pop waits only while a slot moves.
 create or replace function queen.pop (
   p_group_ids   bigint[],
   p_ready_since timestamptz[],
@@ -48,7 +48,7 @@ declare
   v_claim           queen.claim;
   v_limit           record;
   v_budget          bigint;
-  v_slots           bigint;
+  v_free            bigint;
   v_spent           bigint;
   v_opens_at        timestamptz;
   v_is_fresh        boolean;
@@ -71,8 +71,15 @@ begin
     when cardinality(p_group_ids) = 1 then array[1]
     else queen.by_readiness(p_group_ids, p_ready_since)
   end;
+  if cardinality(p_group_ids) > 1 then
+    perform queen.enter(array(
+      select distinct q.slot::bigint << 53
+      from unnest(p_group_ids) u (id)
+      cross join lateral (select g.queue_id from queen.groups g where g.id = u.id offset 0) g
+      cross join lateral (select q.slot from queen.queues q where q.id = g.queue_id offset 0) q
+    ));
+  end if;
   foreach v_index in array v_order loop
-    v_now := queen.now();
     v_note := null;
     v_note.group_id := p_group_ids[v_index];
     v_note.ready_since := p_ready_since[v_index];
@@ -96,6 +103,8 @@ begin
       return next v_note;
       continue;
     end if;
+    perform queen.enter(array[v_queue.slot::bigint << 53]);
+    v_now := queen.now();
 
     v_is_fresh := v_queue.in_order = v_queue.ordered;
     if not v_is_fresh and queen.change_order(v_queue.id) then
@@ -110,11 +119,11 @@ begin
     if v_queue.rate_per = 'queue' or v_queue.concurrency_limit > 0 then
       select l.* into v_limit from queen.lock_limit(v_note.group_id, v_queue, v_now) l;
       v_budget := v_limit.budget;
-      v_slots := v_limit.slots;
+      v_free := v_limit.free;
       v_opens_at := v_limit.opens_at;
     else
       v_budget := null;
-      v_slots := null;
+      v_free := null;
     end if;
     v_spent := 0;
     v_levels := v_queue.levels;
@@ -161,7 +170,7 @@ begin
           from (
             select
               l.*, s.base_offset, s.message_count, s.created_at, s.xid, s.next_offset,
-              nextval('queen.delivery_ids') as delivery_id, gen_random_uuid() as token,
+              queen.delivery_id(l.partition_id) as delivery_id, gen_random_uuid() as token,
               v_now + make_interval(secs => coalesce(p_leases[l.request], v_queue.lease_seconds)) as until,
               least(l.claimed + p_batches[l.request], case
                 when s.next_offset >= l.claimed + p_batches[l.request] then s.next_offset
@@ -266,19 +275,19 @@ begin
         v_has_looked := false;
         loop
           exit when not queen.wants_more(v_left, v_partitions_left)
-            or least(v_budget, v_slots) <= 0
+            or least(v_budget, v_free) <= 0
             or (v_phase = 'new' and not v_is_fresh);
           v_has_looked := true;
           if v_phase = 'due' then
             v_claim := queen.claim_due(
               v_note.group_id, v_queue, v_level, v_partition_ids, coalesce(v_note.due_since, '-infinity'), v_left,
-              v_partitions_left, p_leases, p_auto, v_budget, v_slots, v_now
+              v_partitions_left, p_leases, p_auto, v_budget, v_free, v_now
             );
             v_has_news := v_has_news or v_claim.first_at is not null;
           else
             v_claim := queen.claim_new(
               v_note.group_id, v_queue, v_level, v_partition_ids, coalesce(v_note.ready_since, '-infinity'), v_left,
-              v_partitions_left, p_leases, p_auto, v_budget, v_slots, v_now
+              v_partitions_left, p_leases, p_auto, v_budget, v_free, v_now
             );
             v_has_news := v_has_news or v_claim.expired > 0;
           end if;
@@ -295,7 +304,7 @@ begin
             v_partitions_left := v_claim.left_partitions;
             v_spent := v_spent + v_claim.messages;
             v_budget := v_budget - v_claim.messages;
-            v_slots := v_slots - v_claim.taken;
+            v_free := v_free - v_claim.taken;
           end if;
           exit when not v_claim.has_more;
         end loop;
@@ -326,7 +335,7 @@ begin
     if queen.wants_more(v_left, v_partitions_left) then
       v_note.wait_seconds := queen.next_at(
         v_note.group_id, v_queue, v_partition_ids, coalesce(v_note.ready_since, '-infinity'),
-        coalesce(v_note.due_since, '-infinity'), v_seeks_due, v_is_fresh, v_slots, v_opens_at, v_now
+        coalesce(v_note.due_since, '-infinity'), v_seeks_due, v_is_fresh, v_free, v_opens_at, v_now
       );
     end if;
     return next v_note;

@@ -25,6 +25,7 @@ begin
   from queen.groups g
   where g.queue_id = v_queue_id and g.name = p_group and g.deleted_at is null;
   if not found then
+    perform queen.enter_queue(v_queue_id);
     perform pg_advisory_xact_lock(hashtextextended('queen.queue', v_queue_id));
     v_now := queen.now();
     insert into queen.groups (queue_id, name, start_mode, start_at, created_at, filled_to, fill_end)

@@ -2,7 +2,7 @@
 --
 -- p_create: create missing queues too, with the defaults in p_defaults.
 -- Returns one row per name, in request order: the ids of queue and partition. Both are null if the queue does not exist.
--- Locks: an advisory lock per queue, shared, against groups that are created at the same time.
+-- Locks: slots; an advisory lock per queue, shared, against groups that are created at the same time.
 create or replace function queen.partition_ids (
   p_queues     text[],
   p_partitions text[],
@@ -27,16 +27,12 @@ begin
     insert into queen.queues overriding system value
     select r.*
     from (
-      select queen.new_queue(p_defaults) || jsonb_build_object('name', n.name) as columns
-      from (
-        select distinct n.name
-        from unnest(p_queues) n (name)
-        where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null offset 0)
-        order by n.name
-      ) n
-      offset 0
+      select distinct n.name
+      from unnest(p_queues) n (name)
+      where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null offset 0)
+      order by n.name
     ) n
-    cross join lateral jsonb_populate_record(null::queen.queues, n.columns) r
+    cross join lateral queen.new_queue(n.name, null, p_defaults) r
     on conflict (name) where deleted_at is null do nothing;
   end if;
 
@@ -52,6 +48,13 @@ begin
       offset 0
     )
   ) then
+    perform queen.enter(array(
+      select distinct q.slot::bigint << 53
+      from unnest(p_queues) n (name)
+      cross join lateral (
+        select q.slot from queen.queues q where q.name = n.name and q.deleted_at is null offset 0
+      ) q
+    ));
     -- A group is created under the exclusive form of this lock: either it sees all partitions, or they see the group.
     perform pg_advisory_xact_lock_shared(hashtextextended('queen.queue', q.id))
     from (
@@ -64,23 +67,27 @@ begin
     ) q;
     v_now := queen.now();
     with made as (
-      insert into queen.partitions (queue_id, name, level, priority)
-      select q.id, n.partition, n.level, coalesce(
-        (select max(p.priority) from queen.partitions p where p.queue_id = q.id and p.name = n.partition), 0
-      )
+      insert into queen.partitions (id, queue_id, name, level, priority) overriding system value
+      select queen.partition_id(n.slot), n.id, n.partition, n.level, n.priority
       from (
-        select distinct n.queue, n.partition, n.level
-        from unnest(p_queues, p_partitions, p_levels) n (queue, partition, level)
-      ) n
-      cross join lateral (
-        select q.id from queen.queues q where q.name = n.queue and q.deleted_at is null offset 0
-      ) q
-      where not exists (
-        select 1 from queen.partitions p
-        where p.queue_id = q.id and p.name = n.partition and p.level = n.level
+        select q.slot, q.id, n.partition, n.level, coalesce(
+          (select max(p.priority) from queen.partitions p where p.queue_id = q.id and p.name = n.partition), 0
+        ) as priority
+        from (
+          select distinct n.queue, n.partition, n.level
+          from unnest(p_queues, p_partitions, p_levels) n (queue, partition, level)
+        ) n
+        cross join lateral (
+          select q.id, q.slot from queen.queues q where q.name = n.queue and q.deleted_at is null offset 0
+        ) q
+        where not exists (
+          select 1 from queen.partitions p
+          where p.queue_id = q.id and p.name = n.partition and p.level = n.level
+          offset 0
+        )
+        order by q.id, n.partition, n.level
         offset 0
-      )
-      order by q.id, n.partition, n.level
+      ) n
       on conflict on constraint partitions_are_named_once do nothing
       returning partitions.id, partitions.queue_id, partitions.level, partitions.priority
     ), entered as (

@@ -1,7 +1,7 @@
 -- Move due scheduled messages into their partitions on queues that no consumer pops.
 --
 -- Takes the next queue with id above p_after that has due messages. Returns that queue and the number of messages, or no
--- row if there is none. Raises QN016. Locks: the task, then those of promote, which never waits.
+-- row if there is none. Raises QN016. Locks: the task, the slot, then those of promote, which never waits.
 create or replace function queen.promote_due (p_epoch bigint, p_after bigint, p_limit integer)
   returns table (queue_id bigint, messages bigint, lag_seconds double precision)
   language plpgsql
@@ -31,6 +31,7 @@ begin
     exit when v_first.due_at <= v_now;
     v_after := v_first.queue_id;
   end loop;
+  perform queen.enter_queue(v_first.queue_id);
   v_answer := queen.promote(v_first.queue_id, p_limit);
   return query
   select

@@ -73,6 +73,7 @@ declare
   v_searched     smallint[];
   v_xid          xid8;
 begin
+  perform queen.enter(v_wanted);
   select array_agg(p.id), bool_or(q.encrypted) into v_found, v_is_encrypted
   from (
     select p.id, p.queue_id from queen.partitions p where p.id = any (v_wanted) order by p.id for no key update

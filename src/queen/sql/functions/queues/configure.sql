@@ -17,6 +17,8 @@ create or replace function queen.configure (
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_defaults jsonb := queen.default_options() || coalesce(p_defaults, '{}');
@@ -32,11 +34,14 @@ begin
 
   insert into queen.queues overriding system value
   select r.*
-  from (select queen.new_queue(p_defaults) || jsonb_build_object('name', p_name) as columns offset 0) n
-  cross join lateral jsonb_populate_record(null::queen.queues, n.columns) r
+  from queen.new_queue(p_name, p_namespace, p_defaults) r
   where not exists (select 1 from queen.queues q where q.name = p_name and q.deleted_at is null)
   on conflict (name) where deleted_at is null do nothing;
   v_is_new := found;
+  -- A push may have created the queue before it had a namespace. Without partitions it can still change its slot.
+  perform pg_advisory_xact_lock(hashtextextended('queen.queue', q.id))
+  from queen.queues q
+  where q.name = p_name and q.deleted_at is null and q.namespace <> p_namespace;
   select q.* into v_old
   from queen.queues q
   where q.name = p_name and q.deleted_at is null
@@ -62,6 +67,12 @@ begin
   exception when invalid_text_representation or numeric_value_out_of_range then
     raise exception 'an option has an invalid value: %', sqlerrm using errcode = 'QN006';
   end;
+  perform queen.enter(array[v_old.slot::bigint << 53]);
+  if v_old.namespace <> p_namespace
+    and not exists (select 1 from queen.partitions p where p.queue_id = v_old.id)
+  then
+    v_new.slot := queen.home_slot(p_name, p_namespace);
+  end if;
   -- If no message is leased, there is nothing to wait for.
   if v_new.in_order <> v_new.ordered and not exists (
     select 1 from queen.groups g join queen.deliveries d on d.group_id = g.id where g.queue_id = v_old.id
@@ -86,7 +97,7 @@ begin
   return query
   update queen.queues q
   set
-    namespace = coalesce(p_namespace, q.namespace), task = coalesce(p_task, q.task), version = q.version + 1,
+    slot = v_new.slot, namespace = coalesce(p_namespace, q.namespace), task = coalesce(p_task, q.task), version = q.version + 1,
     in_order = v_new.in_order, order_changed_at = v_new.order_changed_at, shortened_at = v_new.shortened_at,
     old_dedup_untils = v_new.old_dedup_untils,
     lease_seconds = v_new.lease_seconds, retry_limit = v_new.retry_limit, retry_delay_ms = v_new.retry_delay_ms,
@@ -112,11 +123,14 @@ create or replace function queen.configure_partition (p_queue text, p_partition 
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_queue_id bigint := (queen.queue_named(p_queue)).id;
   v_ids      bigint[];
 begin
+  perform queen.enter_queue(v_queue_id);
   perform pg_advisory_xact_lock(hashtextextended('queen.queue', v_queue_id));
   select array_agg(l.id) into v_ids
   from (

@@ -5,11 +5,14 @@ create or replace function queen.delete_queue (p_queue text)
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_id bigint;
 begin
   select q.id into v_id from queen.queues q where q.name = p_queue and q.deleted_at is null;
+  perform queen.enter_queue(v_id);
   perform pg_advisory_xact_lock(hashtextextended('queen.queue', v_id));
   update queen.queues q
   set deleted_at = queen.now(), version = q.version + 1
@@ -29,11 +32,14 @@ create or replace function queen.delete_group (p_queue text, p_group text)
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_queue_id bigint := (queen.queue_named(p_queue)).id;
   v_id       bigint;
 begin
+  perform queen.enter_queue(v_queue_id);
   perform pg_advisory_xact_lock(hashtextextended('queen.queue', v_queue_id));
   update queen.groups g
   set deleted_at = queen.now()
@@ -48,7 +54,7 @@ $$;
 
 -- Erase rows of deleted queues and groups: at most p_limit partitions and 2,000 segments or scheduled messages per call.
 -- Returns true at the end.
--- Locks: the queue or group row, so that one process erases it; then partitions by id, consumers, deliveries.
+-- Locks: the queue or group row, so that one process erases it; then the slot, partitions by id, consumers, deliveries.
 create or replace function queen.erase (p_limit integer)
   returns boolean
   language plpgsql
@@ -65,6 +71,7 @@ begin
   select q.id into v_id
   from queen.queues q where q.deleted_at is not null order by q.id limit 1 for update skip locked;
   if found then
+    perform queen.enter_queue(v_id);
     v_ids := array(
       select p.id from queen.partitions p where p.queue_id = v_id order by p.id limit p_limit for update
     );
@@ -97,6 +104,7 @@ begin
   if not found then
     return true;
   end if;
+  perform queen.enter_queue(v_group.queue_id);
   -- Erasing uses the cursor of filling, starting again from zero.
   v_ids := array(
     select p.id

@@ -30,6 +30,7 @@ declare
   v_cut   record;
   v_room  integer := 2000;
 begin
+  perform queen.enter_queue(v_queue.id);
   select array_agg(l.id) into v_ids
   from (
     select p.id
@@ -198,7 +199,7 @@ begin
     -- A new id and token: the former lease must not settle the rest.
     update queen.deliveries d
     set
-      id = nextval('queen.delivery_ids'), token = gen_random_uuid(), held = false, out_end = null,
+      id = queen.delivery_id(d.partition_id), token = gen_random_uuid(), held = false, out_end = null,
       until = case when v_is_kept or d.until = 'infinity' then d.until else v_now end
     where d.id = v_delivery.id
     returning d.* into v_delivery;

@@ -30,6 +30,7 @@ declare
   v_newest   timestamptz[];
   v_now      timestamptz;
 begin
+  perform queen.enter_queue(v_queue.id);
   select g.* into v_group
   from queen.groups g
   where g.queue_id = v_queue.id and g.name = p_group and g.deleted_at is null;
@@ -162,7 +163,7 @@ as $$
 begin
   update queen.deliveries d
   set
-    id = nextval('queen.delivery_ids'),
+    id = queen.delivery_id(d.partition_id),
     token = gen_random_uuid(),
     held = false,
     until = case

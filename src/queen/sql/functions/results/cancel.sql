@@ -5,7 +5,7 @@
 -- Returns its former state, `scheduled`, `processing` or `pending`, and the group. Returns no row if the message has moved, or
 -- if the group was not filled yet and one step has been done: the caller looks it up and calls again.
 -- Raises QN003, QN004, and QN010 if the group has settled the message.
--- Locks: scheduled; or partitions, consumers, deliveries; then results.
+-- Locks: the slot; then scheduled; or partitions, consumers, deliveries; then results.
 create or replace function queen.cancel (
   p_queue_id       bigint,
   p_transaction_id text,
@@ -31,6 +31,8 @@ declare
   v_status   text;
   v_now      timestamptz;
 begin
+  perform queen.enter_queue(p_queue_id);
+  perform queen.enter(array[p_partition_id]);
   if p_scheduled_id is not null then
     delete from queen.scheduled s where s.id = p_scheduled_id returning s.key into v_key;
     if not found then

@@ -14,11 +14,15 @@ create or replace function queen.report_progress (
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_now     timestamptz := queen.now();
+  v_now     timestamptz;
   v_queue   record;
 begin
+  perform queen.enter(array[p_partition_id]);
+  v_now := queen.now();
   select q.id, q.encrypted into v_queue
   from queen.deliveries d
   join queen.groups g on g.id = d.group_id

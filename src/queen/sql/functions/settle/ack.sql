@@ -44,6 +44,7 @@ declare
   v_settled    record;
   v_refused    int8multirange[];
 begin
+  perform queen.enter(p_ids);
   -- Lock the pairs of ordered deliveries, and the partitions of those that may become idle. A pair becomes idle only under the
   -- partition's lock, which a push keeps until its commit. If that lock is taken, the pair becomes ready.
   select

@@ -14,6 +14,7 @@ as $$
 declare
   v_now timestamptz;
 begin
+  perform queen.enter(p_ids);
   perform 1 from (select d.id from queen.deliveries d where d.id = any (p_ids) order by d.id for no key update) l;
   -- Read the clock after the lock wait, which must not shorten the lease.
   v_now := queen.now();

@@ -42,6 +42,7 @@ declare
   v_due      timestamptz;
   v_ended    queen.deliveries;
 begin
+  perform queen.enter(p_ids);
   perform queen.lock_consumers(p_ids, p_tokens);
   perform 1 from (select d.id from queen.deliveries d where d.id = any (p_ids) order by d.id for no key update) l;
   v_now := queen.now();

@@ -18,6 +18,7 @@ declare
   v_delivery queen.deliveries;
   v_stays    int8multirange;
 begin
+  perform queen.enter(p_ids);
   perform set_config('synchronous_commit', 'off', true);
   for v_request in
     select a.*
@@ -45,9 +46,9 @@ begin
         set out_end = least(d.out_end, v_request."end")
         where d.id = v_delivery.id;
       else
-        insert into queen.deliveries (group_id, partition_id, priority, pending, until, held, ordered)
+        insert into queen.deliveries (id, group_id, partition_id, priority, pending, until, held, ordered)
         values (
-          v_delivery.group_id, v_delivery.partition_id, v_delivery.priority, v_delivery.pending - v_stays,
+          queen.delivery_id(v_delivery.partition_id), v_delivery.group_id, v_delivery.partition_id, v_delivery.priority, v_delivery.pending - v_stays,
           queen.now(), false, false
         );
         update queen.deliveries d set pending = v_stays where d.id = v_delivery.id;

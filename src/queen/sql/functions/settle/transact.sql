@@ -60,6 +60,7 @@ as $$
 declare
   v_row record;
 begin
+  perform queen.enter(p_nack_ids || p_lease_ids || p_partition_ids || p_scheduled_partition_ids);
   if p_workflows is not null then
     perform 1
     from (

@@ -5,7 +5,7 @@
 -- messages were cancelled or expired), and it has no deliveries, scheduled messages or dead letters. A push that still uses
 -- a removed partition gets QN004 and creates a new one. p_after_at, p_after_id: continue after this position.
 -- Returns how many were removed, the position to continue from, and whether that was the last. Raises QN016.
--- Locks: the task, partitions by id (skips locked rows), consumers, deliveries, laggards.
+-- Locks: the task, the slot, partitions by id (skips locked rows), consumers, deliveries, laggards.
 create or replace function queen.remove_partitions (
   p_epoch    bigint,
   p_queue_id bigint,
@@ -32,6 +32,7 @@ declare
   v_newest record;
 begin
   perform queen.hold_duty('partitions', p_epoch);
+  perform queen.enter_queue(p_queue_id);
   removed := 0;
   is_over := true;
   lag_seconds := 0;

@@ -6,7 +6,7 @@
 -- recorded in queen.removals. p_again: seconds after which a partition is visited again if messages could not be removed.
 -- Returns how many partitions were visited, how many messages were removed, whether nothing more is due, and how many
 -- seconds behind the task is. Raises QN016.
--- Locks: the task, the sweep, partitions by id (skips locked rows), consumers, laggards.
+-- Locks: the task, the slot, the sweep, partitions by id (skips locked rows), consumers, laggards.
 create or replace function queen.retain (
   p_epoch    bigint,
   p_queue_id bigint,
@@ -37,6 +37,7 @@ declare
   v_trimmed record;
 begin
   perform queen.hold_duty('retention', p_epoch);
+  perform queen.enter_queue(p_queue_id);
   select q.* into v_queue from queen.queues q where q.id = p_queue_id and q.deleted_at is null;
   v_seconds := case p_kind when 'age' then v_queue.retention_seconds else v_queue.completed_retention_seconds end;
   if v_queue.id is null or not v_queue.retention_enabled or v_seconds = 0 then

@@ -1,0 +1,1 @@
+"""Slots: where queues are placed, and the fence of moves."""

@@ -1,0 +1,289 @@
+"""A call that changes data of a slot waits for a move of the slot, or a move waits for it."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+
+from queen import sql
+from tests.sql.calls import (
+    Call,
+    ack,
+    combine,
+    configure,
+    configure_partition,
+    defer,
+    extend,
+    nack,
+    partition_ids,
+    pop,
+    pop_new,
+    purge,
+    push,
+    release,
+    run,
+    seek,
+    shorten,
+    subscribe,
+    transact,
+)
+from tests.sql.locks.scene import (
+    LONG_AGO,
+    Scene,
+    arrange,
+    cancel,
+    give_up,
+    redact,
+    retry,
+    waits,
+)
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+CALLS: Mapping[str, Callable[[Scene], Call]] = {
+    "push": lambda s: push(s.idle),
+    "push of a scheduled message": lambda s: push(scheduled=[(s.idle, LONG_AGO)]),
+    "new partition": lambda _: partition_ids("orders", "new"),
+    "pop": lambda s: pop_new(s.group_id),
+    "pop of due messages": lambda s: pop(s.group_id, is_due_first=True),
+    "pop of a partition": lambda s: pop(s.group_id, partition="ready"),
+    "ack": lambda s: ack(s.lent[0]),
+    "nack": lambda s: nack(s.lent[0]),
+    "extend": lambda s: extend(s.lent[0]),
+    "release": lambda s: release(s.lent[0]),
+    "defer": lambda s: defer(s.lent[0]),
+    "shorten": lambda s: shorten(s.lent[0]),
+    "transact": lambda s: transact(acked=[s.lent[0]]),
+    "transact with a push": lambda s: transact(pushed=[s.idle]),
+    "combine": lambda s: combine(pushed=[s.idle]),
+    "give_up": lambda s: give_up(s.ready, 0),
+    "retry": lambda s: retry(s.idle, 0),
+    "redrive": lambda s: ("redrive", list(s.dead)),
+    "redrive_to": lambda s: ("redrive_to", [s.dead[0]], [b"{}"], [None], s.ready),
+    "purge_dead_letters": lambda s: ("purge_dead_letters", list(s.dead)),
+    "redact": lambda s: redact(s.ready, 0),
+    "cancel": lambda s: cancel(s.ready, 0),
+    "withdraw": lambda _: ("withdraw", 1),
+    "report_progress": lambda s: (
+        "report_progress",
+        *(*s.lent[0], "t", s.held[1], 0, b"1", 60.0),
+    ),
+    "erase_result": lambda s: ("erase_result", s.ready, "t"),
+    "add_trace": lambda s: ("add_trace", s.ready, "t", None, "seen", ["a"], b"1"),
+    "purge": lambda _: purge("orders"),
+    "seek": lambda _: seek("orders", "workers", LONG_AGO),
+    "subscribe": lambda _: subscribe("orders", "new"),
+    "fill": lambda s: ("fill", s.group_id, 1),
+    "configure_partition": lambda _: configure_partition("orders", "ready", priority=1),
+    "configure": lambda _: configure("orders", lease_seconds=60),
+    "delete_queue": lambda _: ("delete_queue", "orders"),
+    "delete_group": lambda _: ("delete_group", "orders", "workers"),
+}
+LOCK = "select pg_advisory_xact_lock(hashtext('queen.slot'), $1)"
+ALL = 1024
+"""The lock of calls with many slots."""
+HELD = """
+select objid::integer as slot
+from pg_locks
+where locktype = 'advisory' and classid::bigint = hashtext('queen.slot')::bigint & 4294967295
+  and pid = $1 and mode = 'ShareLock' and granted
+"""
+LEAVE = "update queen.slots set state = 'leaving' where slot = $1"
+ROWS = """
+select array[
+  (select md5(string_agg(t::text, ',' order by t::text)) from queen.segments t),
+  (select md5(string_agg(t::text, ',' order by t::text)) from queen.consumers t),
+  (select md5(string_agg(t::text, ',' order by t::text)) from queen.deliveries t),
+  (select md5(string_agg(t::text, ',' order by t::text)) from queen.dead_letters t),
+  (select md5(string_agg(t::text, ',' order by t::text)) from queen.partitions t),
+  (select md5(string_agg(t::text, ',' order by t::text)) from queen.scheduled t),
+  (select md5(string_agg(t::text, ',' order by t::text)) from queen.groups t),
+  (select md5(string_agg(t::text, ',' order by t::text)) from queen.results t),
+  (select md5(string_agg(t::text, ',' order by t::text)) from queen.traces t),
+  (select md5(string_agg(t::text, ',' order by t::text)) from queen.queues t)
+]
+"""
+
+
+class Lab:
+    """A mover and a caller."""
+
+    def __init__(self, mover: "Connection", caller: "Connection", scene: Scene, slot: int) -> None:
+        self.mover = mover
+        self.caller = caller
+        self.scene = scene
+        self.slot = slot
+
+
+@pytest.fixture
+async def lab(dsn: str) -> AsyncIterator[Lab]:
+    async with AsyncExitStack() as stack:
+        connections: list[Connection] = []
+        for _ in range(2):
+            connections.append(await asyncpg.connect(dsn))
+            stack.push_async_callback(connections[-1].close)
+        mover, caller = connections
+        scene = await arrange(mover, {"ordered": True})
+        await run(mover, push(scheduled=[(scene.due, LONG_AGO)]))
+        slot = await mover.fetchval("select slot from queen.queues")
+        yield Lab(mover, caller, scene, slot)
+
+
+async def _run(connection: "Connection", call: Call) -> None:
+    await run(connection, call)
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_call_waits_for_a_move_and_is_rejected(lab: Lab, name: str) -> None:
+    before = await lab.mover.fetchval(ROWS)
+    async with lab.mover.transaction():
+        await lab.mover.execute(LOCK, lab.slot)
+        calling = asyncio.create_task(_run(lab.caller, CALLS[name](lab.scene)))
+        await waits(lab.mover, lab.caller, calling)
+        assert not calling.done(), "the call did not wait for the move"
+        await lab.mover.execute(LEAVE, lab.slot)
+
+    with pytest.raises(asyncpg.PostgresError) as raised:
+        await calling
+
+    assert raised.value.sqlstate in ({"QN018", "55P03"} if name == "combine" else {"QN018"})
+    assert await lab.mover.fetchval(ROWS) == before
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_move_waits_for_a_call(lab: Lab, name: str) -> None:
+    async with lab.caller.transaction():
+        await run(lab.caller, CALLS[name](lab.scene))
+        moving = asyncio.create_task(_move(lab.mover, lab.slot))
+        await waits(lab.caller, lab.mover, moving)
+        assert not moving.done(), "the move did not wait for the call"
+
+    await moving
+
+
+async def _move(connection: "Connection", slot: int) -> None:
+    async with connection.transaction():
+        await connection.execute(LOCK, slot)
+
+
+async def test_a_slot_that_is_gone_is_named(lab: Lab) -> None:
+    await lab.mover.execute(
+        "update queen.slots set state = 'gone', moved_to = 'db2' where slot = $1", lab.slot
+    )
+
+    with pytest.raises(asyncpg.PostgresError, match=f"slot {lab.slot} is in another database"):
+        await run(lab.caller, push(lab.scene.idle))
+
+
+async def test_other_slots_are_not_affected(lab: Lab) -> None:
+    await lab.mover.execute("update queen.slots set state = 'leaving' where slot <> $1", lab.slot)
+
+    (stored,) = await run(lab.caller, push(lab.scene.idle))
+
+    assert stored["kind"] == "stored"
+
+
+async def _partitions(connection: "Connection", count: int) -> list[int]:
+    """A partition in each of ``count`` slots, in the order of the slots."""
+    found: dict[int, int] = {}
+    n = 0
+    while len(found) < count:
+        n += 1
+        await run(connection, configure(f"queue {n}"))
+        (row,) = await run(connection, partition_ids(f"queue {n}", "p"))
+        found[row["partition_id"] >> 53] = row["partition_id"]
+    return [found[slot] for slot in sorted(found)]
+
+
+async def test_slots_are_entered_in_order(lab: Lab) -> None:
+    ids = await _partitions(lab.mover, 12)
+    async with lab.mover.transaction():
+        await lab.mover.execute(LOCK, ids[7] >> 53)
+        calling = asyncio.create_task(_run(lab.caller, push(*reversed(ids))))
+        await waits(lab.mover, lab.caller, calling)
+        held = await lab.mover.fetch(HELD, lab.caller.get_server_pid())
+
+    await calling
+    assert sorted(row["slot"] for row in held) == [each >> 53 for each in ids[:7]]
+
+
+async def test_a_call_with_many_slots_takes_one_lock(lab: Lab) -> None:
+    ids = await _partitions(lab.mover, 30)
+    async with lab.caller.transaction():
+        await run(lab.caller, push(*ids))
+        held = await lab.mover.fetch(HELD, lab.caller.get_server_pid())
+
+    assert [row["slot"] for row in held] == [ALL]
+
+    async with lab.mover.transaction():
+        await lab.mover.execute(LOCK, ALL)
+        calling = asyncio.create_task(_run(lab.caller, push(*ids)))
+        await waits(lab.mover, lab.caller, calling)
+        assert not calling.done()
+        await lab.mover.execute(LEAVE, ids[20] >> 53)
+    with pytest.raises(asyncpg.PostgresError) as raised:
+        await calling
+    assert raised.value.sqlstate == "QN018"
+
+
+# Tables whose rows belong to a partition or queue, and so to a slot.
+_TABLES = (
+    "segments|partitions|consumers|deliveries|dead_letters|scheduled|results|traces|trace_names"
+    "|redactions|removals|dedup|dedup_blocks|dedup_rows|queues|groups|limits|laggards|sweeps"
+)
+_WRITE = re.compile(rf"(?:insert into|update|delete from) queen\.(?:{_TABLES})\b")
+_FUNCTION = re.compile(r"create or replace function queen\.(\w+)")
+_CALL = re.compile(r"queen\.(\w+)\s*\(")
+UNFENCED = {
+    # A restore into another server, while no other process works.
+    "renumber",
+    # They delete only what has expired. A move doesn't copy expired rows.
+    "forget_removals",
+    "forget_results",
+    "forget_generation",
+    "forget_traces",
+}
+
+
+def _functions() -> dict[str, str]:
+    bodies: dict[str, str] = {}
+    for text in sql.FUNCTIONS.values():
+        starts = [*_FUNCTION.finditer(text)]
+        ends = [*(each.start() for each in starts[1:]), len(text)][: len(starts)]
+        for start, end in zip(starts, ends, strict=True):
+            bodies[start[1]] = re.sub(r"--.*", "", text[start.end() : end])
+    return bodies
+
+
+def _open_writes(name: str, bodies: Mapping[str, str], above: Sequence[str] = ()) -> Iterator[str]:
+    """Functions below this one that write without the fence."""
+    body = bodies[name]
+    if name in above or re.search(r"queen\.enter(?:_queue)?\s*\(", body):
+        return
+    if _WRITE.search(body):
+        yield name
+    for called in _CALL.findall(body):
+        if called in bodies:
+            yield from _open_writes(called, bodies, (*above, name))
+
+
+def test_every_call_that_writes_data_of_a_slot_enters_it() -> None:
+    bodies = _functions()
+    open_writes = {
+        name: sorted(set(_open_writes(called, bodies)))
+        for name, text in sql.CALLS.items()
+        for called in _CALL.findall(text)
+        if called in bodies and called not in UNFENCED
+    }
+
+    assert {name: each for name, each in open_writes.items() if each} == {}
+    assert {*UNFENCED} <= {*bodies}
+
+
+def test_no_statement_writes_data_of_a_slot_without_a_function() -> None:
+    assert [name for name, text in sql.CALLS.items() if _WRITE.search(text)] == []
