@@ -148,8 +148,11 @@ def test_wrong_keys_are_one_sentence(
         "[default]\naws_access_key_id = queen-tests\naws_secret_access_key = wrong\n"
     )
 
-    with pytest.raises(errors.InvalidOption, match="Check the bucket, the credentials"):
+    with pytest.raises(errors.LakeUnavailable, match="Check your key") as failure:
         archive.run(spark, config_of(dsn, store, store.url, "iceberg"))
+
+    assert "\n" not in str(failure.value)
+    assert log.execute("select 1 from queen.holds") == []
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
