@@ -2,7 +2,10 @@
 
 import asyncio
 import os
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import hypothesis
@@ -77,3 +80,15 @@ async def clock(dsn: str) -> AsyncIterator[Clock]:
 async def engine(dsn: str) -> AsyncIterator[Engine]:
     async with await Engine.open(dsn) as engine:
         yield engine
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """
+    A directory that all users may enter, because root's `queen dev` runs PostgreSQL as another
+    user.
+    """
+    made = Path(tempfile.mkdtemp(prefix="queen-folder-"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)

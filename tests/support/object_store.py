@@ -2,6 +2,7 @@
 
 # pyright: basic
 import http.client
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -31,6 +32,8 @@ _HOP_BY_HOP = {"connection", "expect", "keep-alive", "transfer-encoding"}
 
 Fault = Literal["rejected", "lost", "slow"]
 """``rejected``: 503 before the request. ``lost``: the request is applied, then 503."""
+_FAULTS: tuple[Fault, ...] = ("rejected", "lost", "slow")
+_FORK = multiprocessing.get_context("fork")
 
 
 def program() -> str:
@@ -120,6 +123,8 @@ class FaultProxy:
     """
     Forwards requests to an object store, except for those that ``choose`` names a fault for.
 
+    It is a process, because delta-rs keeps Python's lock while it waits for a response.
+
     Usage::
 
         with FaultProxy(store.url, lambda number, method: "rejected" if number % 7 == 0 else None):
@@ -138,17 +143,22 @@ class FaultProxy:
         self.slow_seconds = slow_seconds
         self._lock = threading.Lock()
         self._count = 0
-        self.faults: dict[Fault, int] = {"rejected": 0, "lost": 0, "slow": 0}
+        self._faults = _FORK.Array("i", len(_FAULTS))
         self._server = ThreadingHTTPServer(
             ("127.0.0.1", 0), type("Handler", (_Handler,), {"proxy": self})
         )
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._process = _FORK.Process(target=self._server.serve_forever, daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._process.start()
         return self
+
+    @property
+    def faults(self) -> dict[Fault, int]:
+        """How many faults of each kind there were."""
+        return dict(zip(_FAULTS, self._faults[:], strict=True))
 
     def __exit__(
         self,
@@ -156,7 +166,9 @@ class FaultProxy:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._server.shutdown()
+        self._process.kill()
+        self._process.join()
+        self._process.close()
         self._server.server_close()
 
     def next_fault(self, method: str) -> Fault | None:
@@ -164,7 +176,7 @@ class FaultProxy:
             self._count += 1
             fault = self._choose(self._count, method)
             if fault is not None:
-                self.faults[fault] += 1
+                self._faults[_FAULTS.index(fault)] += 1
             return fault
 
 

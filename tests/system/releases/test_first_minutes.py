@@ -7,13 +7,11 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -111,18 +109,6 @@ async def see_the_message(url: str) -> None:
             await expect(table.locator("tbody tr[aria-rowindex]")).to_have_count(1, timeout=20_000)
         finally:
             await browser.close()
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """
-    A directory that all users may enter, because root's `queen dev` runs PostgreSQL as another
-    user.
-    """
-    made = Path(tempfile.mkdtemp(prefix="queen-first-"))
-    made.chmod(0o755)
-    yield made
-    shutil.rmtree(made)
 
 
 async def check_openapi(url: str) -> None:
