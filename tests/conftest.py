@@ -88,7 +88,7 @@ def folder() -> Iterator[Path]:
     A directory that all users may enter, because root's `queen dev` runs PostgreSQL as another
     user.
     """
-    made = Path(tempfile.mkdtemp(prefix="queen-folder-"))
-    made.chmod(0o755)
+    made = Path(tempfile.mkdtemp(prefix="queen-test-"))
+    made.chmod(0o777)
     yield made
-    shutil.rmtree(made)
+    shutil.rmtree(made, ignore_errors=True)

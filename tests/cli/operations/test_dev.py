@@ -3,12 +3,9 @@
 import asyncio
 import os
 import re
-import shutil
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -159,15 +156,6 @@ def found(folder: Path, pattern: str) -> list[Path]:
 
 async def _there(folder: Path, name: str) -> bool:
     return bool(found(folder, f"queen-dev-*/data/{name}"))
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A directory that PostgreSQL's account can read if this runs as root. Pytest's are closed."""
-    path = Path(tempfile.mkdtemp(prefix="queen-test-"))
-    path.chmod(0o777)
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
 
 
 async def test_data_survives_a_restart(folder: Path) -> None:

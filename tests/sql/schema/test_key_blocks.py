@@ -2,20 +2,22 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from uuid import uuid4
 
 import asyncpg
 import pytest
 
-from queen import sql
 from queen.engine.engine import Engine
 from queen.store.migrations import migrate
 from tests.engine.helpers import push
+from tests.sql.schema.earlier import earlier
 from tests.support.postgres import Server
 
-BEFORE = Path(__file__).with_name("before_key_blocks.sql").read_text("utf-8")
-BEFORE_SLOTS = Path(__file__).with_name("before_slots.sql").read_text("utf-8")
-NEW = ("dedup_blocks", "push_keys", "new_queue")
+HERE = Path(__file__).parent
+BEFORE = {
+    "push": (HERE / "before_key_blocks.sql").read_text("utf-8"),
+    "partition_ids": (HERE / "before_slots.sql").read_text("utf-8"),
+    **dict.fromkeys(("dedup_blocks", "push_keys", "new_queue")),
+}
 PUSH = """
 select p.kind, p."offset"
 from queen.push(
@@ -31,23 +33,10 @@ from queen.partition_ids(array['orders'], array['{}'], array[0::smallint], true,
 
 
 @pytest.fixture
-async def previous(
-    postgres: Server, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+async def previous(postgres: Server) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
     """A connection to a database with the schema of the previous release."""
-    name = f"test_{uuid4().hex}"
-    dsn = postgres.create_database(name)
-    with monkeypatch.context() as patch:
-        migrations = {n: t for n, t in sql.MIGRATIONS.items() if n < "0028"}
-        functions = {n: t for n, t in sql.FUNCTIONS.items() if n not in NEW}
-        functions |= {"push": BEFORE, "partition_ids": BEFORE_SLOTS}
-        patch.setattr(sql, "MIGRATIONS", migrations)
-        patch.setattr(sql, "FUNCTIONS", functions)
-        await migrate(dsn)
-    connection = await asyncpg.connect(dsn)
-    yield connection
-    await connection.close()
-    postgres.drop_database(name)
+    async with earlier(postgres, before="0028", functions=BEFORE) as connection:
+        yield connection
 
 
 async def test_keys_of_the_previous_release_are_duplicates(

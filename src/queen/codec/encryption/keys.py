@@ -3,8 +3,9 @@ Encryption of payloads with AES-256-GCM, and the keys for it.
 
 An encrypted payload has a mark, a kind, the key id (4 bytes), a nonce (12), the ciphertext and a
 tag (16). The mark is a byte that JSON never contains, so it marks encrypted payloads. The tag also
-authenticates, each with its length: the purpose, mark and kind, a 0, queue id, partition id and
-key id. The offset is not authenticated, because the database assigns it after encryption.
+authenticates, each with its length: the purpose, mark and kind, a reserved field, queue id,
+partition id and key id. The offset is not authenticated, because the database assigns it after
+encryption.
 """
 
 import hmac

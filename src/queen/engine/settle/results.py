@@ -175,7 +175,7 @@ class Results:
     ) -> Place | None:
         """The position of a message: from its id, by its key, or among the newest ``most``."""
         if (named := place_of(transaction_id)) is not None:
-            return Place(*named)
+            return Place(named.partition_id, named.offset)
         return await self._store.results.find_place(queue_id, partition, transaction_id, most)
 
     async def places(
@@ -186,7 +186,7 @@ class Results:
         unnamed: list[tuple[int, str, str]] = []
         for each in messages:
             if (named := place_of(each[1])) is not None:
-                places[each] = Place(*named)
+                places[each] = Place(named.partition_id, named.offset)
             else:
                 unnamed.append(each)
         if unnamed:

@@ -46,7 +46,8 @@ select
   ) as orphans;
 
 -- name: check_numbers
--- Sequences below numbers in use (the lower 53 bits of an id with a slot), and how far transaction numbers are ahead of this server's.
+-- Sequences below numbers in use, and how far transaction numbers are ahead of this server's. The number of a partition or
+-- delivery is in the lower 53 bits of its id.
 select
   array_remove(array[
     case when (select coalesce(max(d.id & 9007199254740991), 0) from queen.deliveries d)

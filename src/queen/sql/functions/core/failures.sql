@@ -61,8 +61,7 @@ begin
       id, group_id, partition_id, priority, pending, head, until, parked_until, held, ordered, attempts, error
     ) values (
       queen.delivery_id(p_delivery.partition_id), p_delivery.group_id, p_delivery.partition_id, p_delivery.priority,
-      p_delivery.pending - v_before, p_offset,
-      'infinity', v_due, false, true, v_attempts, p_error
+      p_delivery.pending - v_before, p_offset, 'infinity', v_due, false, true, v_attempts, p_error
     );
     update queen.consumers c
     set version = c.version + 1, parked = c.parked + 1
@@ -83,8 +82,7 @@ begin
       id, group_id, partition_id, priority, pending, head, until, held, ordered, attempts, error
     ) values (
       queen.delivery_id(p_delivery.partition_id), p_delivery.group_id, p_delivery.partition_id, p_delivery.priority,
-      v_failed, p_offset, v_due, false,
-      false, v_attempts, p_error
+      v_failed, p_offset, v_due, false, false, v_attempts, p_error
     );
     if p_kind = 'expired' then
       update queen.deliveries d

@@ -1,7 +1,7 @@
 -- End leases without counting an attempt. The messages can be claimed again after p_seconds.
 --
 -- Returns one row per request, in request order: its group, or QN002 if (id, token) is no longer the current lease.
--- Locks: deliveries by id.
+-- Locks: the slots, deliveries by id.
 create or replace function queen.give_back (p_ids bigint[], p_tokens uuid[], p_seconds double precision)
   returns table (ordinal integer, group_id bigint, code text)
   language plpgsql

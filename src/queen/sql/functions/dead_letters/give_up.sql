@@ -4,7 +4,7 @@
 -- become a separate delivery, which is due no earlier than they would be.
 -- Returns the group. Returns null if the group was not filled yet: one step has been done, and the caller calls again.
 -- Raises QN003, QN004 if there is no such message, QN010 if the group has settled it.
--- Locks: the group (to fill it); or partitions, consumers, deliveries.
+-- Locks: the slot; then the group (to fill it); or partitions, consumers, deliveries.
 create or replace function queen.give_up (p_partition_id bigint, p_offset bigint, p_group text, p_error text)
   returns bigint
   language plpgsql

@@ -2,8 +2,8 @@
 --
 -- Each becomes a delivery with its own copy, and its dead letter is deleted in the same transaction. On an ordered queue it
 -- waits until its pair is free. Returns the ids that were redriven: those that exist and whose group exists.
--- Locks: partitions by id, consumers, dead letters. Another transaction that dead-letters a message may wait for a letter
--- that is deleted here, so this takes no lock after the first letter.
+-- Locks: the slots, partitions by id, consumers, dead letters. Another transaction that dead-letters a message may wait for a
+-- letter that is deleted here, so this takes no lock after the first letter.
 create or replace function queen.redrive (p_ids bigint[])
   returns table (id bigint, group_id bigint)
   language plpgsql

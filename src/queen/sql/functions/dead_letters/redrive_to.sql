@@ -2,7 +2,7 @@
 --
 -- p_payloads, p_extras: the messages to store, in the order of p_ids. Letters that no longer exist are left out.
 -- Returns the ids that were moved. Raises QN004 if the partition was removed, QN017 if its queue is encrypted and a payload
--- is not. Locks: dead letters, partitions, consumers that were idle.
+-- is not. Locks: the slots, dead letters, partitions, consumers that were idle.
 create or replace function queen.redrive_to (
   p_ids          bigint[],
   p_payloads     bytea[],

@@ -1,7 +1,7 @@
 -- Retry a message now: a waiting message becomes due, a dead letter is redriven.
 --
 -- Returns the group, or no row if the message is neither. Raises QN003.
--- Locks: partitions (to redrive), dead letters, consumers, deliveries.
+-- Locks: the slot, partitions (to redrive), dead letters, consumers, deliveries.
 create or replace function queen.retry (p_partition_id bigint, p_offset bigint, p_group text)
   returns table (group_id bigint)
   language plpgsql

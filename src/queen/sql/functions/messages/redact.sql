@@ -3,7 +3,7 @@
 -- Its segment is split into up to three: the messages before it, the message itself without a payload and expired, and the
 -- messages after it. The caller has split the bytes. Returns false if the segment has changed since. p_base_offset null:
 -- the segment was removed, and only copies are erased, unless a recall has brought it back meanwhile. p_extra: what is kept about the message, in the form of extras.
--- Locks: partitions, consumers, deliveries, dead letters, then the advisory lock of redactions.
+-- Locks: the slot, partitions, consumers, deliveries, dead letters, then the advisory lock of redactions.
 create or replace function queen.redact (
   p_partition_id  bigint,
   p_offset        bigint,

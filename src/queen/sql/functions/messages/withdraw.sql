@@ -1,4 +1,4 @@
--- Delete a message that is not due yet, and its key, so that it can be pushed again. Returns false if it does not exist.
+-- Delete a message that is not due yet, and its key, so that it can be pushed again. Returns false if there is none.
 -- Locks: the slot, the message.
 create or replace function queen.withdraw (p_scheduled_id bigint)
   returns boolean
@@ -16,7 +16,7 @@ begin
   if not found then
     return false;
   end if;
-  delete from queen.dedup k where k.key = v_key and k."offset" is null;
+  perform queen.forget_keys(array[v_key]);
   return true;
 end
 $$;

@@ -2,7 +2,7 @@
 --
 -- p_mode: `all`, `new`, `time` with p_from, or null for no preference (a new group then uses `all`). Returns null if the
 -- queue does not exist. Raises QN005 if the group was created with another start.
--- Locks: the queue's advisory lock, exclusive, while a group is created.
+-- Locks: the slot and the queue's advisory lock, exclusive, while a group is created.
 create or replace function queen.subscribe (p_queue text, p_group text, p_mode text, p_from timestamptz)
   returns table (queue_id bigint, group_id bigint, is_filled boolean)
   language plpgsql

@@ -21,7 +21,7 @@
 -- `partition` QN004: the partition of an entry was removed;
 -- `scheduled` QN014: a message is due more than p_max_delay seconds from now.
 -- The caller removes those entries and calls again, because many requests share this transaction.
--- Locks: partitions by id, producers by id, then consumers that were idle.
+-- Locks: the slots, partitions by id, producers by id, then consumers that were idle.
 create or replace function queen.push (
   p_partition_ids           bigint[],
   p_counts                  integer[],

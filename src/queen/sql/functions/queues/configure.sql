@@ -117,7 +117,7 @@ end
 $$;
 
 -- Set the priority of a partition in its queue, for stored and future messages. Raises QN001, QN004.
--- Locks: the queue's advisory lock, partitions, consumers.
+-- Locks: the slot, the queue's advisory lock, partitions, consumers.
 create or replace function queen.configure_partition (p_queue text, p_partition text, p_priority integer)
   returns void
   language plpgsql

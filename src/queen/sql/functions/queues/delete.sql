@@ -1,5 +1,6 @@
 -- Soft-delete a queue. A push to the same name creates a new one. Its rows are erased in steps. Raises QN001.
--- Locks: the queue's advisory lock, exclusive, so that partitions and groups are created before or fail to find the queue.
+-- Locks: the slot; the queue's advisory lock, exclusive, so that partitions and groups are created before or fail to find the
+-- queue.
 create or replace function queen.delete_queue (p_queue text)
   returns bigint
   language plpgsql
@@ -26,7 +27,7 @@ end
 $$;
 
 -- Soft-delete a group of a queue. The next pop creates a new one. Its rows are erased in steps. Raises QN001, QN003.
--- Locks: the queue's advisory lock, exclusive, so that new partitions get no position for this group.
+-- Locks: the slot; the queue's advisory lock, exclusive, so that new partitions get no position for this group.
 create or replace function queen.delete_group (p_queue text, p_group text)
   returns bigint
   language plpgsql

@@ -4,7 +4,7 @@
 -- last partition id that is finished and the number of messages removed, or no row if no partition is left. Removes at most
 -- 2,000 segments per call. A purge of all messages moves the groups behind them and ends their leases. The row of the
 -- newest segment stays without a body, because the next offset is read from it.
--- Raises QN001. Locks: partitions by id, consumers, deliveries.
+-- Raises QN001. Locks: the slot, partitions by id, consumers, deliveries.
 create or replace function queen.purge (
   p_queue     text,
   p_partition text,

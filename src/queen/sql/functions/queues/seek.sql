@@ -4,7 +4,7 @@
 -- this partition id. Returns the last partition id moved, or null at the end. If the group is not filled yet, fills it
 -- by one step instead and moves nothing. Current leases are lost, because their deliveries are deleted. A redriven message
 -- stays due unless the log delivers it again, because its copy may be the only one.
--- Raises QN001, QN003, QN004. Locks: partitions by id, consumers, deliveries.
+-- Raises QN001, QN003, QN004. Locks: the slot, partitions by id, consumers, deliveries.
 create or replace function queen.seek (
   p_queue     text,
   p_group     text,

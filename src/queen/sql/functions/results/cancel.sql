@@ -27,19 +27,15 @@ declare
   v_group_id bigint;
   v_consumer queen.consumers;
   v_delivery queen.deliveries;
-  v_key      bytea;
   v_status   text;
   v_now      timestamptz;
 begin
   perform queen.enter_queue(p_queue_id);
   perform queen.enter(array[p_partition_id]);
   if p_scheduled_id is not null then
-    delete from queen.scheduled s where s.id = p_scheduled_id returning s.key into v_key;
-    if not found then
+    if not queen.withdraw(p_scheduled_id) then
       return;
     end if;
-    -- Its transactionId can then be pushed again.
-    delete from queen.dedup k where k.key = v_key and k."offset" is null;
     v_status := 'scheduled';
   else
     v_group_id := queen.group_of(p_partition_id, p_group);

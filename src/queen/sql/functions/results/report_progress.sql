@@ -1,6 +1,6 @@
 -- Store the progress of a message. Returns false if its lease is not the current one, or no longer contains the message.
 --
--- Raises QN017 as queen.keep does. Locks: results.
+-- Raises QN017 as queen.keep does. Locks: the slot, results.
 create or replace function queen.report_progress (
   p_id             bigint,
   p_token          uuid,

@@ -7,7 +7,7 @@
 -- A rejection is a row and not an exception, because many requests share this transaction. A delivery may occur once.
 -- p_result_ordinals … p_seconds: results to store, or null. Each belongs to a request that names its partition, at one of its
 -- offsets. Results of rejected requests are ignored.
--- Locks: consumers of ordered deliveries, then deliveries, then results.
+-- Locks: the slots, consumers of ordered deliveries, then deliveries, then results.
 create or replace function queen.ack (
   p_ids             bigint[],
   p_tokens          uuid[],

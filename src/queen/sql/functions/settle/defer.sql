@@ -3,7 +3,7 @@
 -- The engine calls this for messages that it cannot decode, so that the next search claims other messages. The attempt
 -- is not counted. An ordered partition waits behind the delivery, as it does behind a failed attempt.
 -- Returns one row per request, in request order: its group, or QN002 if (id, token) is no longer the current lease.
--- Locks: deliveries by id.
+-- Locks: the slots, deliveries by id.
 create or replace function queen.defer (p_ids bigint[], p_tokens uuid[], p_seconds double precision)
   returns table (ordinal integer, group_id bigint, code text)
   language plpgsql

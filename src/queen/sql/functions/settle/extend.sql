@@ -1,7 +1,7 @@
 -- Extend leases to p_seconds from now, or to the queue's lease time if null. Never shortens a lease.
 --
 -- Returns one row per request, in request order: the new expiry, or QN002 if (id, token) is no longer the current lease.
--- A lease that expired but was not redelivered yet can still be extended. Locks: deliveries by id.
+-- A lease that expired but was not redelivered yet can still be extended. Locks: the slots, deliveries by id.
 create or replace function queen.extend (p_ids bigint[], p_tokens uuid[], p_seconds double precision[])
   returns table (ordinal integer, until timestamptz, code text)
   language plpgsql

@@ -10,7 +10,7 @@
 -- Completing a message that is settled already succeeds.
 -- p_transaction_ids, p_results, p_seconds: the results to store of completed messages, or null. Each such request names its
 -- partition. Results of rejected requests are ignored.
--- Locks: consumers of ordered deliveries, then deliveries by id, then results.
+-- Locks: the slots, consumers of ordered deliveries, then deliveries by id, then results.
 create or replace function queen.nack (
   p_ids             bigint[],
   p_tokens          uuid[],

@@ -3,7 +3,7 @@
 -- On an ordered queue the messages wait behind the rest of the lease. On an unordered queue they are available now.
 -- If no message is left before the offset, for example because they were redacted, the lease ends.
 -- Returns one row per request, in request order: its group, or QN002 if (id, token) is no longer the current lease.
--- Commits asynchronously, as the claim did. Locks: deliveries by id.
+-- Commits asynchronously, as the claim did. Locks: the slots, deliveries by id.
 create or replace function queen.shorten (p_ids bigint[], p_tokens uuid[], p_ends bigint[])
   returns table (ordinal integer, group_id bigint, code text)
   language plpgsql
@@ -48,8 +48,8 @@ begin
       else
         insert into queen.deliveries (id, group_id, partition_id, priority, pending, until, held, ordered)
         values (
-          queen.delivery_id(v_delivery.partition_id), v_delivery.group_id, v_delivery.partition_id, v_delivery.priority, v_delivery.pending - v_stays,
-          queen.now(), false, false
+          queen.delivery_id(v_delivery.partition_id), v_delivery.group_id, v_delivery.partition_id, v_delivery.priority,
+          v_delivery.pending - v_stays, queen.now(), false, false
         );
         update queen.deliveries d set pending = v_stays where d.id = v_delivery.id;
       end if;

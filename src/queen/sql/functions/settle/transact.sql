@@ -7,7 +7,7 @@
 -- `stale` if the step was settled before, was started again since, or does not exist. The message of a stale step is settled,
 -- and nothing else follows. So a repeated call changes nothing. If anything is rejected, applies nothing and returns the
 -- rejections of push, or rows of kind `nack` or `lease` with the ordinal of the request and QN002 or QN010.
--- Locks: workflows by id, then partitions by id, then consumers, then deliveries by id, then results.
+-- Locks: the slots, workflows by id, then partitions by id, then consumers, then deliveries by id, then results.
 create or replace function queen.transact (
   p_nack_ids                bigint[],
   p_nack_tokens             uuid[],

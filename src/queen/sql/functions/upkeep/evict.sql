@@ -4,7 +4,7 @@
 -- Claimed messages are not touched. A call ends with the segment that reaches p_messages messages or 16 MiB.
 -- Returns how many partitions were visited, the groups and how many messages of each were evicted, whether dead letters were
 -- written, whether nothing more is due, and how many seconds behind the task is. Raises QN016.
--- Locks: only the task, the slot and the group (to fill it); or the task, the slot, the sweep, partitions by id (skips locked rows), consumers,
+-- Locks: the task, the slot; then the group (to fill it); or the sweep, partitions by id (skips locked rows), consumers,
 -- laggards.
 create or replace function queen.evict (p_epoch bigint, p_queue_id bigint, p_limit integer, p_messages integer)
   returns table (

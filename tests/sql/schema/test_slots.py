@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -12,12 +11,16 @@ from queen import errors, sql
 from queen.engine.engine import Engine
 from queen.store.migrations import migrate, pending, script
 from tests.engine.helpers import push
+from tests.sql.schema.earlier import earlier
 from tests.support.postgres import Server
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 
-BEFORE = Path(__file__).parents[1].joinpath("schema", "before_slots.sql").read_text("utf-8")
+BEFORE = {
+    "partition_ids": Path(__file__).with_name("before_slots.sql").read_text("utf-8"),
+    "new_queue": None,
+}
 PARTITION = """
 select p.partition_id
 from queen.partition_ids(array['orders'], array['p'], array[0::smallint], true, null) p
@@ -26,21 +29,10 @@ SLOTS = "select distinct slot from queen.queues"
 
 
 @pytest.fixture
-async def previous(
-    postgres: Server, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator["Connection"]:
+async def previous(postgres: Server) -> AsyncIterator["Connection"]:
     """A connection to a database with the schema of the previous release."""
-    name = f"test_{uuid4().hex}"
-    dsn = postgres.create_database(name)
-    with monkeypatch.context() as patch:
-        functions = {n: t for n, t in sql.FUNCTIONS.items() if n != "new_queue"}
-        patch.setattr(sql, "MIGRATIONS", {n: t for n, t in sql.MIGRATIONS.items() if n < "0031"})
-        patch.setattr(sql, "FUNCTIONS", functions | {"partition_ids": BEFORE})
-        await migrate(dsn)
-    connection = await asyncpg.connect(dsn)
-    yield connection
-    await connection.close()
-    postgres.drop_database(name)
+    async with earlier(postgres, before="0031", functions=BEFORE) as connection:
+        yield connection
 
 
 async def test_a_database_in_use_stays_in_slot_0(previous: "Connection", postgres: Server) -> None:
