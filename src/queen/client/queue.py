@@ -1,7 +1,7 @@
 """`Queue`: an immutable builder. Only its last method does I/O."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, Final, Generic, Self, TypeVar, overload
@@ -119,9 +119,17 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
         ``message_count`` 100, ``time_millis`` 1000, ``when_full`` ``wait`` or ``raise``.
         """
-        fields = msgspec.structs.asdict(self)
-        fields["buffering"] = BufferOptions.of({**(options or {}), **others})
-        return BufferedQueue(**fields)
+        return BufferedQueue(
+            queen=self.queen,
+            name=self.name,
+            type=self.type,
+            partition_name=self.partition_name,
+            namespace_name=self.namespace_name,
+            task_name=self.task_name,
+            options=self.options,
+            choice=self.choice,
+            buffering=BufferOptions.of({**(options or {}), **others}),
+        )
 
     @overload
     async def push(
@@ -145,11 +153,11 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         with tracing.sending(self._own_name(), built) as built:
             return await self._push(built)
 
-    async def _push(self, built: list[PushItem]) -> list[Pushed]:
+    def _push(self, built: list[PushItem]) -> Awaitable[list[Pushed]]:
         if self.buffering is not None:
             buffers = self.queen.buffers.here()
-            return await buffers.push(self._buffer_key, built, self.buffering, key=self.key)
-        return await self.queen.push(built, key=self.key)
+            return buffers.push(self._buffer_key, built, self.buffering, key=self._key)
+        return self.queen.push(built, key=self.key)
 
     def items(self, given: "Sequence[Mapping[str, Any]] | Mapping[str, Any]") -> list[PushItem]:
         """The items of a push."""
@@ -305,6 +313,9 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     def key(self) -> str:
         """Affinity key: requests with the same key go to the same server."""
         return self.pop_request.key
+
+    def _key(self) -> str:
+        return self.key
 
     @property
     def pop_request(self) -> PopRequest:

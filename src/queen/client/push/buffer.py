@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from queen import errors
 from queen.client.backoff import Backoff
 from queen.client.producer_ids import Producer
@@ -22,6 +24,15 @@ _SURE_REJECTIONS: Final = 5
 """Consecutive rejections after which a proxy's "too large" is accepted as final."""
 _BATCH_ITEMS: Final = 5_000
 _BATCH_BYTES: Final = 8 * 2**20
+
+
+class _Stored(msgspec.Struct):
+    """The response of a push whose results nobody reads."""
+
+    messages: list[msgspec.Raw]
+
+
+_DECODE: Final = msgspec.json.Decoder(_Stored).decode
 
 
 class Buffer:
@@ -209,7 +220,7 @@ class Buffer:
             was_in_doubt, self._is_in_doubt = self._is_in_doubt, True
             try:
                 # With the same number each time, a repeat after a lost response is stored once.
-                await self._pusher.send(now, self._producer, key=self._key)
+                await self._pusher.send(now, self._producer, _DECODE, key=self._key)
                 self._failure = None
                 self._room.free(now)
                 self._keep(range(len(now), len(self._sending)))

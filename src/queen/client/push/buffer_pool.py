@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from queen import errors
@@ -83,31 +83,36 @@ class LoopBuffers:
             buffer.rebind()
 
     async def push(
-        self, target: tuple[str, str], items: list[PushItem], options: BufferOptions, *, key: str
+        self,
+        target: tuple[str, str],
+        items: list[PushItem],
+        options: BufferOptions,
+        *,
+        key: Callable[[], str],
     ) -> Buffered:
         """
         Buffer items for a queue and partition; waits for room, or raises BufferFull.
 
-        ``key`` is the affinity key of their requests.
+        ``key`` returns the affinity key of their requests.
         """
         self._check_open()
-        size = size_of(items[0]) if len(items) == 1 else sum(map(size_of, items))
-        if not self._room.fits(len(items), size):
+        count = len(items)
+        size = size_of(items[0]) if count == 1 else sum(map(size_of, items))
+        if not self._room.take(count, size):
             if options.when_full == "raise":
                 raise errors.BufferFull(f"{self.messages} messages wait to be stored")
-            await self._make_room(len(items), size)
-        self._room.take(len(items), size)
+            await self._wait_for_room(count, size)
         buffer = self._buffers.get(target)
         if buffer is None:
-            buffer = self._buffers[target] = Buffer(self._room, self._pusher, key)
+            buffer = self._buffers[target] = Buffer(self._room, self._pusher, key())
         return buffer.add(items, size, options)
 
     def _check_open(self) -> None:
         if self._client.is_closed:
             raise errors.BadRequest("the client is closed")
 
-    async def _make_room(self, count: int, size: int) -> None:
-        while not self._room.fits(count, size):
+    async def _wait_for_room(self, count: int, size: int) -> None:
+        while not self._room.take(count, size):
             for buffer in self._buffers.values():
                 buffer.send_all()  # Before the flush interval, because a push waits.
             await self._room.wait()

@@ -33,21 +33,20 @@ class BufferRoom:
         """Move to another event loop."""
         self._changed = asyncio.Event()
 
-    def fits(self, count: int, size: int) -> bool:
-        """Whether a push fits. A push above the limit fits into empty buffers."""
-        return not self.messages or (
-            self.messages + count <= self._config.buffer_max_messages
-            and self.bytes + size <= self._config.buffer_max_bytes
-        )
+    def take(self, count: int, size: int) -> bool:
+        """Count a push if it fits. A push above the limit fits into empty buffers."""
+        messages, bytes_ = self.messages + count, self.bytes + size
+        if self.messages and (
+            messages > self._config.buffer_max_messages or bytes_ > self._config.buffer_max_bytes
+        ):
+            return False
+        self.messages, self.bytes = messages, bytes_
+        return True
 
     async def wait(self) -> None:
         """Wait until items were stored, rejected or dropped."""
         self._changed.clear()
         await self._changed.wait()
-
-    def take(self, count: int, size: int) -> None:
-        self.messages += count
-        self.bytes += size
 
     def free(self, items: list[PushItem]) -> None:
         """Count items that are stored."""

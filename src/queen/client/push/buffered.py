@@ -2,13 +2,17 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Any, Final, Literal
 
 import msgspec
 
 from queen import errors
 from queen.client.durations import millis_of
 from queen.wire.messages import Pushed, PushItem
+
+_NAMELESS: Final = Pushed(status="buffered")
+"""The result of an item without a transaction id."""
 
 
 class BufferOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,15 +29,23 @@ class BufferOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def of(cls, given: Mapping[str, Any]) -> "BufferOptions":
         """Build options from keyword arguments. Raises BadRequest if one is invalid."""
         try:
-            found = dict(given)
-            if "time_millis" in found:
-                found["time_millis"] = millis_of(found["time_millis"], "time_millis")
-            options = msgspec.convert(found, cls)
-        except msgspec.ValidationError as error:
-            raise errors.BadRequest(f"invalid buffer option: {error}") from error
-        if options.message_count < 1 or options.time_millis < 1:
-            raise errors.BadRequest("message_count and time_millis must be at least 1")
-        return options
+            return _options(**given)
+        except TypeError:  # A value without a hash, which is invalid.
+            return _options.__wrapped__(**given)
+
+
+@lru_cache(maxsize=256, typed=True)
+def _options(**given: Any) -> BufferOptions:  # noqa: ANN401 - fields of BufferOptions
+    """Options are kept, because a producer gives the same with each push."""
+    try:
+        if "time_millis" in given:
+            given["time_millis"] = millis_of(given["time_millis"], "time_millis")
+        options = msgspec.convert(given, BufferOptions)
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"invalid buffer option: {error}") from error
+    if options.message_count < 1 or options.time_millis < 1:
+        raise errors.BadRequest("message_count and time_millis must be at least 1")
+    return options
 
 
 class Buffered(list[Pushed]):
@@ -42,9 +54,9 @@ class Buffered(list[Pushed]):
     __slots__ = ("_failed", "_is_settled", "_waiter", "last")
 
     def __init__(self, items: list[PushItem], last: int) -> None:
-        super().__init__(
-            [Pushed(status="buffered", transaction_id=item.transaction_id) for item in items]
-        )
+        for item in items:  # For the usual single item, three times as fast as `super().__init__`.
+            id_ = item.transaction_id
+            self.append(_NAMELESS if id_ is None else Pushed(status="buffered", transaction_id=id_))
         self.last = last
         """One more than the number of its last item."""
         self._failed: list[errors.Unstored] = []

@@ -1,8 +1,8 @@
 """Push messages in requests that are stored whole, and once even if they are repeated."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -12,6 +12,8 @@ from queen.client.producer_ids import Producer
 from queen.client.push.items import items_of
 from queen.client.transport.base import decoded
 from queen.wire.messages import Pushed, PushItem, PushRequest, PushResponse
+
+T = TypeVar("T")
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 _DECODE: Final = msgspec.json.Decoder(PushResponse).decode
@@ -42,7 +44,7 @@ class Pusher(Connection):
         for chunk in _chunks(items):
             try:
                 async with self.producers().lend() as producer:
-                    results += await self.send(chunk, producer, key=key)
+                    results += (await self.send(chunk, producer, _DECODE, key=key)).messages
             except (errors.ApiError, errors.OutcomeUnknown) as error:
                 if not results and not rejected_items(error):
                     raise  # The error's type shows whether the outcome is known.
@@ -50,8 +52,13 @@ class Pusher(Connection):
         return results
 
     async def send(
-        self, items: Sequence[PushItem], producer: Producer, *, key: str | None
-    ) -> list[Pushed]:
+        self,
+        items: Sequence[PushItem],
+        producer: Producer,
+        decode: Callable[[bytes], T],
+        *,
+        key: str | None,
+    ) -> T:
         """Send one request with the producer's sequence number, so that a repeat is stored once."""
         request = PushRequest(
             items=list(items), producer_id=producer.id, sequence=producer.sequence
@@ -61,7 +68,7 @@ class Pusher(Connection):
         except (TypeError, ValueError) as error:
             raise errors.InvalidItem(f"the request cannot be encoded as JSON: {error}") from error
         reply = await self.transport.exchange("POST", "/api/v1/push", body, key=key)
-        return decoded(reply, _DECODE).messages
+        return decoded(reply, decode)
 
 
 def size_of(item: PushItem) -> int:
