@@ -134,6 +134,35 @@ async def test_a_transaction_that_outlasts_the_appender_is_moved(
     assert await take(engine, 1) == [2]
 
 
+async def test_two_transactions_that_outlast_the_appender_are_moved(
+    engine: Engine,
+    application: "Connection",
+    slow: "Connection",
+    dsn: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither sent a notification. When the first one is moved, the second one is still open."""
+    monkeypatch.setattr("queen.engine.sources.outbox._AWAKE_SECONDS", 0.05)
+    await engine.queues.configure("orders")
+    await enqueue(application, 1)
+    assert await take(engine, 1) == [1]
+    slower = await asyncpg.connect(dsn)
+    transactions = [slow.transaction(), slower.transaction()]
+    for number, (each, transaction) in enumerate(zip((slow, slower), transactions, strict=True), 2):
+        await transaction.start()
+        await enqueue(each, number)
+    await until(lambda: is_asleep(application))
+
+    await transactions[0].commit()
+    assert await take(engine, 1) == [2]
+    await until(lambda: is_asleep(application))
+    await transactions[1].commit()
+
+    async with asyncio.timeout(5):  # The longest pause between two searches is 2 seconds.
+        assert await take(engine, 1) == [3]
+    await slower.close()
+
+
 async def test_going_to_sleep_waits_for_all_transactions_with_an_id(
     engine: Engine, application: "Connection", slow: "Connection"
 ) -> None:

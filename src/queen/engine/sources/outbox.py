@@ -83,39 +83,50 @@ class OutboxTask(PeriodicTask):
     async def serve(self) -> None:
         """Move the messages, including those that arrive meanwhile."""
         self._first_xid = 0
-        if not await self.step() or not await self.lead(is_awake=True):
-            return
+        is_busy = await self.step() > 0
+        while is_busy and await self.lead(is_awake=True):
+            is_busy = (
+                await self.move_until_quiet()
+                and await self.lead(is_awake=False)
+                and await self.see_off()
+            )
+
+    async def move_until_quiet(self) -> bool:
+        """Move messages until none arrive. Returns False if another process leads now."""
         led_at = last_at = time.monotonic()
         while (now := time.monotonic()) < last_at + _AWAKE_SECONDS:
             if now > led_at + LEAD_SECONDS / 3:
                 if not await self.lead(is_awake=True):
-                    return
+                    return False
                 led_at = now
             if moved := await self.step():
                 last_at = time.monotonic()
             if moved < self._most:
                 await asyncio.sleep(self.step_seconds)
-        if await self.lead(is_awake=False):
-            await self.see_off()
+        return True
 
     async def lead(self, *, is_awake: bool) -> bool:
         return await self._outbox.lead(self._holder, LEAD_SECONDS, is_awake=is_awake)
 
-    async def see_off(self) -> None:
-        """Wait for the end of all transactions that may have seen this task awake."""
+    async def see_off(self) -> bool:
+        """
+        Wait for the end of all transactions that may have seen this task awake.
+
+        Returns True as soon as one of them left messages. The others still have to be waited for.
+        """
         next_xid = await self._outbox.next_xid()
         open_xid, pause = 0, self.step_seconds
         while open_xid < next_xid:
             open_xid = await self._outbox.open_xid()
             if await self.step():
-                self.wake()
-                return
+                return True
             if open_xid < next_xid:
                 # Transactions that enqueue now send a notification, which starts a search. The last
                 # search must not consume such a notification. Long transactions are searched less
                 # often.
                 await self.until_woken(pause)
                 pause = min(2 * pause, self.long_step_seconds)
+        return False
 
 
 class OutboxMover(OutboxTask):
