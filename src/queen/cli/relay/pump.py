@@ -125,9 +125,9 @@ class Relaying(OutboxTask):
             _LOG.warning("message %d of the outbox cannot be pushed: %s", id_, reason)
         await self._relay.refuse(sequence, reasons)
 
-    async def see_off(self) -> None:
+    async def see_off(self) -> bool:
         self._first_xid = 0
-        await super().see_off()
+        return await super().see_off()
 
 
 def _items(rows: Sequence[Record]) -> tuple[list[PushItem], dict[int, str]]:
