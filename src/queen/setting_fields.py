@@ -118,6 +118,10 @@ class SettingFields(
     database_url: str | None = field(default=None, name="DATABASE_URL")
     """Connection URL, instead of the PG_ variables. With several hosts, `//user@a:5432,b:5432/db`,
     the server uses the one that accepts writes."""
+    databases: str | None = field(default=None, name="QUEEN_DATABASES")
+    """Several databases as one queue: `NAME=URL` of each, separated by spaces. The first one also
+    has API keys, the audit log and the slots of all queues. Replaces `DATABASE_URL` and the
+    variables `PG_HOST` to `PG_DB`."""
     pg_host: str = field(default="localhost", name="PG_HOST")
     """Host of PostgreSQL, or the directory of its socket. With several hosts, separated by commas,
     the server uses the one that accepts writes."""

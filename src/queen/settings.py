@@ -1,5 +1,6 @@
 """Settings of the server: read from the environment once, then frozen and passed down."""
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, Self
@@ -32,11 +33,14 @@ SECRETS = frozenset(
         "DATABASE_URL",
         "JWT_SECRET",
         "PG_PASSWORD",
+        "QUEEN_DATABASES",
         "QUEEN_ENCRYPTION_KEY",
         "QUEEN_ENCRYPTION_KEYS",
     }
 )
 """Never shown, logged or returned."""
+
+_DATABASE = re.compile(r"[a-z][a-z0-9-]{0,31}", re.ASCII)
 
 
 class Settings(SettingFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,7 +63,33 @@ class Settings(SettingFields, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def dsn(self) -> str:
-        """The connection URL of the database, with the password."""
+        """The connection URL of the database, or of the first one, with the password."""
+        return next(iter(self.dsns.values()))
+
+    @property
+    def dsns(self) -> dict[str, str]:
+        """The connection URL of each database by its name, the first database first."""
+        if self.databases is None:
+            return {"main": self._dsn}
+        if self.database_url is not None:
+            raise errors.BadSettings("use either QUEEN_DATABASES or DATABASE_URL")
+        found: dict[str, str] = {}
+        for each in self.databases.split():
+            name, equals, url = each.partition("=")
+            if not equals or not _DATABASE.fullmatch(name) or "://" not in url:
+                raise errors.BadSettings(
+                    "QUEEN_DATABASES needs NAME=URL for each database, separated by spaces. A name"
+                    " has lower-case letters, digits and hyphens, and begins with a letter"
+                )
+            if name in found:
+                raise errors.BadSettings(f"QUEEN_DATABASES has database {name} twice")
+            found[name] = self.with_tls(url)
+        if not found:
+            raise errors.BadSettings("QUEEN_DATABASES names no database")
+        return found
+
+    @property
+    def _dsn(self) -> str:
         if self.database_url is not None:
             return self.with_tls(self.database_url)
         secret = f":{quote(self.pg_password, safe='')}" if self.pg_password is not None else ""

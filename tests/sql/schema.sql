@@ -562,11 +562,31 @@ CREATE FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level
 
 
 --
+-- Name: claim_homes(text[], text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.claim_homes(p_names text[], p_namespaces text[]) RETURNS TABLE(name text, slot smallint)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: claim_new(bigint, queen.queues, integer, bigint[], timestamp with time zone, integer[], integer[], double precision[], boolean, bigint, bigint, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
 CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_free bigint, p_now timestamp with time zone) RETURNS queen.claim
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: close_slots(text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.close_slots(p_to text) RETURNS void
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -629,6 +649,16 @@ CREATE FUNCTION queen.configure_partition(p_queue text, p_partition text, p_prio
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: copy_homes(text[], smallint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.copy_homes(p_names text[], p_slots smallint[]) RETURNS void
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1440,6 +1470,16 @@ CREATE FUNCTION queen.is_over(p_id bigint, p_token uuid) RETURNS boolean
 
 
 --
+-- Name: join_databases(smallint, text, text, jsonb); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.join_databases(p_number smallint, p_name text, p_first text, p_values jsonb) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: join_extras(bytea[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1608,11 +1648,31 @@ CREATE FUNCTION queen.leaders_of(p_id text, p_step queen.workflow_steps) RETURNS
 
 
 --
+-- Name: leave_slots(smallint[], text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.leave_slots(p_slots smallint[], p_to text) RETURNS SETOF smallint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: levels_by_turn(integer[], integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
 CREATE FUNCTION queen.levels_by_turn(p_levels integer[], p_turn integer) RETURNS integer[]
     LANGUAGE sql IMMUTABLE
+    AS $$ … $$;
+
+
+--
+-- Name: list_database(text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.list_database(p_name text) RETURNS smallint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1811,6 +1871,16 @@ CREATE FUNCTION queen.open_archive(p_name text, p_queue text, p_format text, p_l
 
 CREATE FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8multirange) RETURNS int8multirange
     LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: own_slots(smallint[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.own_slots(p_slots smallint[], p_epochs bigint[]) RETURNS void
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -2499,6 +2569,16 @@ CREATE FUNCTION queen.settled_to(p_partition_id bigint, p_queue_id bigint, p_end
 
 
 --
+-- Name: shared_sequences(); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.shared_sequences() RETURNS TABLE(name regclass, last_value bigint)
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: shorten(bigint[], uuid[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2679,6 +2759,16 @@ CREATE FUNCTION queen.trim_start(p_partition_id bigint, p_queue queen.queues, p_
 
 CREATE FUNCTION queen.unhold(p_queue text, p_name text) RETURNS boolean
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: unlist_database(text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.unlist_database(p_name text) RETURNS void
+    LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -2928,6 +3018,19 @@ CREATE TABLE queen.data_keys (
     created_at timestamp with time zone NOT NULL,
     uses bigint NOT NULL,
     CONSTRAINT uses_are_not_negative CHECK ((uses >= 0))
+);
+
+
+--
+-- Name: databases; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.databases (
+    number smallint NOT NULL,
+    name text NOT NULL,
+    is_here boolean NOT NULL,
+    joined_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT databases_are_from_0_to_1023 CHECK (((number >= 0) AND (number <= 1023)))
 );
 
 
@@ -3419,6 +3522,17 @@ CREATE TABLE queen.holds (
     xid xid8 NOT NULL,
     held_at timestamp with time zone NOT NULL,
     expires_at timestamp with time zone
+);
+
+
+--
+-- Name: homes; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.homes (
+    name text NOT NULL,
+    slot smallint NOT NULL,
+    CONSTRAINT homes_are_in_slots CHECK (((slot >= 0) AND (slot <= 1023)))
 );
 
 
@@ -4090,7 +4204,7 @@ CREATE TABLE queen.slots (
     is_open boolean NOT NULL,
     CONSTRAINT slot_state_is_known CHECK ((state = ANY (ARRAY['owned'::text, 'leaving'::text, 'gone'::text]))),
     CONSTRAINT slots_are_from_0_to_1023 CHECK (((slot >= 0) AND (slot <= 1023))),
-    CONSTRAINT slots_that_are_gone_have_moved CHECK (((state = 'gone'::text) = (moved_to IS NOT NULL)))
+    CONSTRAINT slots_elsewhere_name_their_owner CHECK (((state = 'owned'::text) = (moved_to IS NULL)))
 );
 
 
@@ -4457,6 +4571,22 @@ ALTER TABLE ONLY queen.data_keys
 
 
 --
+-- Name: databases databases_name_key; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.databases
+    ADD CONSTRAINT databases_name_key UNIQUE (name);
+
+
+--
+-- Name: databases databases_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.databases
+    ADD CONSTRAINT databases_pkey PRIMARY KEY (number);
+
+
+--
 -- Name: dead_letters dead_letters_are_one_per_message_and_group; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -4526,6 +4656,14 @@ ALTER TABLE ONLY queen.groups
 
 ALTER TABLE ONLY queen.holds
     ADD CONSTRAINT holds_pkey PRIMARY KEY (queue_id, name);
+
+
+--
+-- Name: homes homes_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.homes
+    ADD CONSTRAINT homes_pkey PRIMARY KEY (name);
 
 
 --
@@ -4963,6 +5101,13 @@ CREATE INDEX data_keys_of_master ON queen.data_keys USING btree (master_id, id);
 --
 
 CREATE INDEX data_keys_of_queue ON queen.data_keys USING btree (queue_id, id);
+
+
+--
+-- Name: databases_are_here_once; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE UNIQUE INDEX databases_are_here_once ON queen.databases USING btree (is_here) WHERE is_here;
 
 
 --
@@ -5765,10 +5910,24 @@ REVOKE ALL ON FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, 
 
 
 --
+-- Name: FUNCTION claim_homes(p_names text[], p_namespaces text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.claim_homes(p_names text[], p_namespaces text[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_free bigint, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_free bigint, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION close_slots(p_to text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.close_slots(p_to text) FROM PUBLIC;
 
 
 --
@@ -5804,6 +5963,13 @@ REVOKE ALL ON FUNCTION queen.configure(p_name text, p_namespace text, p_task tex
 --
 
 REVOKE ALL ON FUNCTION queen.configure_partition(p_queue text, p_partition text, p_priority integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION copy_homes(p_names text[], p_slots smallint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.copy_homes(p_names text[], p_slots smallint[]) FROM PUBLIC;
 
 
 --
@@ -6353,6 +6519,13 @@ REVOKE ALL ON FUNCTION queen.is_over(p_id bigint, p_token uuid) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION join_databases(p_number smallint, p_name text, p_first text, p_values jsonb); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.join_databases(p_number smallint, p_name text, p_first text, p_values jsonb) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION join_extras(p_extras bytea[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -6458,10 +6631,24 @@ REVOKE ALL ON FUNCTION queen.leaders_of(p_id text, p_step queen.workflow_steps) 
 
 
 --
+-- Name: FUNCTION leave_slots(p_slots smallint[], p_to text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.leave_slots(p_slots smallint[], p_to text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION levels_by_turn(p_levels integer[], p_turn integer); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.levels_by_turn(p_levels integer[], p_turn integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION list_database(p_name text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.list_database(p_name text) FROM PUBLIC;
 
 
 --
@@ -6609,6 +6796,13 @@ REVOKE ALL ON FUNCTION queen.open_archive(p_name text, p_queue text, p_format te
 --
 
 REVOKE ALL ON FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8multirange) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION own_slots(p_slots smallint[], p_epochs bigint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.own_slots(p_slots smallint[], p_epochs bigint[]) FROM PUBLIC;
 
 
 --
@@ -7032,6 +7226,13 @@ REVOKE ALL ON FUNCTION queen.settled_to(p_partition_id bigint, p_queue_id bigint
 
 
 --
+-- Name: FUNCTION shared_sequences(); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.shared_sequences() FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION shorten(p_ids bigint[], p_tokens uuid[], p_ends bigint[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -7155,6 +7356,13 @@ REVOKE ALL ON FUNCTION queen.trim_start(p_partition_id bigint, p_queue queen.que
 --
 
 REVOKE ALL ON FUNCTION queen.unhold(p_queue text, p_name text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION unlist_database(p_name text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.unlist_database(p_name text) FROM PUBLIC;
 
 
 --

@@ -13,8 +13,6 @@ from queen.server.routes.table import ROUTES
 _OF_OTHERS: Final = {
     # Base classes, of which only subclasses are returned.
     *("refused", "conflict"),
-    # Reserved for operations that span databases.
-    "cross_shard",
     *(code for code, error in errors.every().items() if error.is_local),
 }
 """Codes that no server returns."""

@@ -52,17 +52,21 @@ class Server:
 
     def __init__(
         self,
-        dsn: str,
+        dsn: str | Mapping[str, str],
         environment: Mapping[str, str] | None = None,
         *,
         imports: Sequence[str] = (),
     ) -> None:
-        """``imports``: modules that this server will import, which takes seconds in each."""
+        """
+        ``dsn``: of the database, or of several by name.
+
+        ``imports``: modules that this server will import, which takes seconds in each.
+        """
         self._imports = imports
         self.port = free_port()
         self.base_url = f"http://127.0.0.1:{self.port}"
         self.environment = {
-            "DATABASE_URL": dsn,
+            **({"DATABASE_URL": dsn} if isinstance(dsn, str) else _several(dsn)),
             "PORT": str(self.port),
             "NUM_WORKERS": "1",
             **(environment or {}),
@@ -200,6 +204,10 @@ class Server:
             return (await self.get("/readyz")).status == 200
         except aiohttp.ClientConnectionError:
             return False
+
+
+def _several(databases: Mapping[str, str]) -> dict[str, str]:
+    return {"QUEEN_DATABASES": " ".join(f"{name}={dsn}" for name, dsn in databases.items())}
 
 
 async def until(condition: Callable[[], Awaitable[bool]], *, seconds: float = 10) -> None:

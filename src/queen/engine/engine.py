@@ -255,6 +255,13 @@ class Engine:
         """Set the outcome of each message: completed, failed, retry or dlq."""
         return await self._acknowledger.acknowledge(acknowledgments, consumer_group)
 
+    async def has_delivered(
+        self, acknowledgment: Acknowledgment, *, consumer_group: str | None = None
+    ) -> bool:
+        """Whether this database has the message that an acknowledgment names."""
+        (found,) = await self._acknowledger.resolve([acknowledgment], consumer_group)
+        return not isinstance(found, errors.MessageNotFound)
+
     async def extend_many(
         self, lease_ids: Sequence[str], *, seconds: float | None = None
     ) -> list[Extended]:

@@ -137,6 +137,7 @@ class DatabaseUnsafe(ServiceError):
     """The database cannot be used safely: its settings, its version or its schema are wrong."""
 
     code = "database_unavailable"
+    sqlstates = ("QN024",)
     default_message = (
         "The database cannot be used safely, because of its settings, its version or its schema."
     )

@@ -14,6 +14,7 @@ from queen.server import logs
 from queen.server.auth.oidc import Oidc
 from queen.server.auth.origins import Origins, encoded
 from queen.server.auth.permissions import ANONYMOUS, ANYBODY, AUDITED, Permission
+from queen.server.databases import dispatch
 from queen.server.http.answer import Answer, reply
 from queen.server.http.call import Call, Route
 from queen.server.http.cycles import DirectCycle
@@ -197,9 +198,11 @@ class App:
         if self.runtime is None:
             return
         state = self.runtime.state
-        state.is_draining = True
+        for each in state.of_engine.values():
+            each.is_draining = True
         self.runtime.streams.stop()
-        await state.engine.stop_waiting()
+        for engine in state.cluster.engines.values():
+            await engine.stop_waiting()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.shutdown_seconds):
                 while self._running:
@@ -236,5 +239,5 @@ async def _handle(call: Call, route: Route, cache: ResponseCache) -> Answer:
         call.spent = []
         SPENT.set(call.spent)
     if route.is_shared:
-        return await cache.answer(call, route.handler)
-    return await route.handler(call)
+        return await cache.answer(call, lambda each: dispatch.answer(each, route))
+    return await dispatch.answer(call, route)

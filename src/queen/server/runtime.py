@@ -8,6 +8,7 @@ from typing import Self
 import msgspec
 
 from queen import errors
+from queen.cluster.cluster import Cluster
 from queen.engine.buffer.file_buffer import FileBuffer
 from queen.engine.engine import Engine
 from queen.engine.upkeep.loop import Upkeep
@@ -38,7 +39,7 @@ from queen.server.state import State
 from queen.server.stream.observer import StreamObserver
 from queen.server.stream.streams import Streams
 from queen.settings import Settings
-from queen.store.migrations import migrate, pending
+from queen.store.cluster.joining import join, missing
 from queen.telemetry import Event
 
 
@@ -79,33 +80,38 @@ class Runtime:
         """
         log = logs.get(worker=settings.worker_id or (slot.number if slot else 0))
         async with contextlib.AsyncExitStack() as parts:
-            engine = await _open_engine(settings)
-            parts.push_async_callback(engine.close)
+            cluster = await _open_cluster(settings)
+            for engine in cluster.engines.values():
+                parts.push_async_callback(engine.close)
             watchdog = Watchdog(log, responding)
-            state = _build_state(engine, settings, slot, unsent, watchdog)
+            state = _build_state(cluster, settings, slot, unsent, watchdog)
             parts.push_async_callback(state.audit.close)
             parts.callback(state.tables.close)
             if oidc is not None:
                 parts.push_async_callback(oidc.close)
             parts.push_async_callback(state.authenticator.close)
-            parts.push_async_callback(state.heartbeat.leave)
-            parts.push_async_callback(state.operations.close)
+            for each in state.of_engine.values():
+                parts.push_async_callback(each.heartbeat.leave)
+                parts.push_async_callback(each.operations.close)
             tracing = Tracing(settings) if settings.otel else None
             if tracing is not None:
-                engine.store.database.span = tracing.of_statement
+                for engine in cluster.engines.values():
+                    engine.store.database.span = tracing.of_statement
                 parts.push_async_callback(tracing.close)
             # The process with index 0 does the work of one process per host.
             is_first = slot is None or slot.index == 0
-            reporter = Reporter(engine, settings, state.metrics, log, is_sampling=is_first)
+            reporter = Reporter(cluster, settings, state.metrics, log, is_sampling=is_first)
             parts.push_async_callback(reporter.close)
-            feed = Feed(engine, settings, state.metrics, origins, log)
+            feed = Feed(cluster, settings, state.metrics, origins, log)
             parts.push_async_callback(feed.close)
             await reporter.start()
-            await state.heartbeat.join()
+            for each in state.of_engine.values():
+                await each.heartbeat.join()
             if is_first:
-                upkeep = Upkeep(engine.core, settings)
-                upkeep.start()
-                parts.push_async_callback(upkeep.close)
+                for engine in cluster.engines.values():
+                    upkeep = Upkeep(engine.core, settings)
+                    upkeep.start()
+                    parts.push_async_callback(upkeep.close)
                 await state.authenticator.start()
             is_debug = settings.log_level == "debug"
             observer = Observer(log, state.metrics.process, tracing=tracing, logs_all=is_debug)
@@ -123,26 +129,28 @@ def _openapi(path_prefix: str) -> Compressible:
 
 
 def _build_state(
-    engine: Engine,
+    cluster: Cluster,
     settings: Settings,
     slot: WorkerSlot | None,
     unsent: Unsent,
     watchdog: Watchdog,
 ) -> State:
-    operations = Operations(engine.store, kinds(engine))
-    heartbeat = Heartbeat(engine, name=settings.worker_id, adopt=operations.adopt)
-    operations.owner = heartbeat.id
+    """The state for requests to the first database, from which those of the others are reached."""
+    engine = cluster.first
     requests = Budget(settings.max_inflight_bytes)
     process = RequestMetrics(
-        engine,
+        cluster,
         settings,
         watchdog,
         requests=requests,
         unsent=unsent.budget,
     )
-    return State(
+    operations, heartbeat = _of_database(engine, settings)
+    state = State(
         settings=settings,
+        cluster=cluster,
         engine=engine,
+        of_engine={},
         authenticator=Authenticator(settings, engine.store.keys),
         metrics=HostMetrics(process, slot),
         bodies=Bodies(settings.max_items),
@@ -155,43 +163,80 @@ def _build_state(
         readiness=Readiness(engine.store),
         tables=LakeTables(settings.dsn),
     )
+    for each in cluster.engines.values():
+        if each is engine:
+            state.of_engine[each] = state
+            continue
+        operations, heartbeat = _of_database(each, settings)
+        state.of_engine[each] = msgspec.structs.replace(
+            state,
+            engine=each,
+            operations=operations,
+            heartbeat=heartbeat,
+            readiness=Readiness(each.store),
+        )
+    return state
 
 
-async def _open_engine(settings: Settings) -> Engine:
-    """Open the engine. Without a database, a server with a file buffer starts and buffers."""
+def _of_database(engine: Engine, settings: Settings) -> tuple[Operations, Heartbeat]:
+    operations = Operations(engine.store, kinds(engine))
+    heartbeat = Heartbeat(engine, name=settings.worker_id, adopt=operations.adopt)
+    operations.owner = heartbeat.id
+    return operations, heartbeat
+
+
+async def _open_cluster(settings: Settings) -> Cluster:
+    """
+    Open the engines of all databases.
+
+    Without its only database, a server with a file buffer starts and buffers. Of several databases,
+    only the first one is needed.
+    """
+    databases = settings.dsns
+    buffer = FileBuffer.open(settings)
+    away: set[str] = set()
+    try:
+        await _prepare_databases(settings, away)
+    except errors.DatabaseUnavailable as error:
+        if len(databases) > 1 or buffer is None or not buffer.folder.is_known:
+            raise
+        away = {*databases}
+        logs.get().error(Event.DATABASE_LOST, reason=str(error))
 
     async def prepare() -> None:
-        await _prepare_database(settings)
+        await _prepare_databases(settings, set())
 
-    buffer = FileBuffer.open(settings)
-    is_away = False
-    try:
-        await prepare()
-    except errors.DatabaseUnavailable as error:
-        if buffer is None or not buffer.folder.is_known:
-            raise
-        is_away = True
-        logs.get().error(Event.DATABASE_LOST, reason=str(error))
-    engine = await Engine.open(
-        settings.dsn,
-        settings=settings,
-        defaults=settings.queue_defaults,
-        buffer=buffer,
-        is_away=is_away,
-        is_warmed=True,
-    )
-    if is_away:
-        engine.store.database.welcome = prepare
-    elif buffer is not None:
-        buffer.folder.know()
-    return engine
+    async with contextlib.AsyncExitStack() as opened:
+        engines: dict[str, Engine] = {}
+        for name, dsn in databases.items():
+            engines[name] = engine = await Engine.open(
+                dsn,
+                settings=settings,
+                defaults=settings.queue_defaults,
+                buffer=FileBuffer.open(settings, name) if engines else buffer,
+                is_away=name in away,
+                is_warmed=True,
+            )
+            opened.push_async_callback(engine.close)
+            if name in away:
+                engine.store.database.welcome = prepare
+        if buffer is not None and not away:
+            buffer.folder.know()
+        cluster = Cluster(engines)
+        await cluster.start()
+        opened.pop_all()  # From here on the runtime closes them.
+    return cluster
 
 
-async def _prepare_database(settings: Settings) -> None:
-    """Apply the migrations of this release, or raise if some are missing."""
+async def _prepare_databases(settings: Settings, away: set[str]) -> None:
+    """
+    Apply the migrations of this release, or raise if some are missing.
+
+    ``away``: gets the names of databases that are unavailable but known.
+    """
     if settings.auto_migrate:
-        await migrate(settings.dsn)
-    elif missing := await pending(settings.dsn):
+        await join(settings.dsns, away=away)
+    elif steps := await missing(settings.dsns, away=away):
         raise errors.DatabaseUnavailable(
-            f"the database lacks migrations: {', '.join(missing)}. Run `queen migrate up`."
+            f"the database lacks migrations: {', '.join(steps)}. Run `queen migrate up`."
         )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from queen.cluster.cluster import Cluster
 from queen.engine.engine import Engine
 from queen.server.audit_log import AuditLog
 from queen.server.auth.authenticator import Authenticator
@@ -23,7 +24,11 @@ class State(msgspec.Struct, kw_only=True):
     """Created at startup and passed to every call."""
 
     settings: Settings
+    cluster: Cluster
     engine: Engine
+    """The engine of the request's database, or of the first one."""
+    of_engine: "dict[Engine, State]"
+    """The same for each database. They share what does not belong to one."""
     authenticator: Authenticator
     metrics: HostMetrics
     bodies: Bodies

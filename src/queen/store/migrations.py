@@ -74,7 +74,7 @@ async def migrate(dsn: str, *, wait_seconds: float = _TURN_SECONDS) -> list[str]
     """
     for _ in range(_ATTEMPTS):
         try:
-            async with _connected(dsn) as connection, connection.transaction():
+            async with connected(dsn) as connection, connection.transaction():
                 # If twenty servers start together, nineteen wait here and have no work left.
                 await _take_turn(connection, wait_seconds)
                 await connection.execute(_PATIENCE)
@@ -89,7 +89,7 @@ async def migrate(dsn: str, *, wait_seconds: float = _TURN_SECONDS) -> list[str]
 
 async def pending(dsn: str) -> list[str]:
     """The names of the migrations that `migrate` would apply."""
-    async with _connected(dsn) as connection:
+    async with connected(dsn) as connection:
         is_new = await connection.fetchval("select to_regclass('queen.migrations') is null")
         applied = {} if is_new else await _applied(connection)
         return _missing(applied)
@@ -97,7 +97,7 @@ async def pending(dsn: str) -> list[str]:
 
 async def ahead(dsn: str) -> list[str]:
     """Migrations of a later release that are compatible with this one."""
-    async with _connected(dsn) as connection:
+    async with connected(dsn) as connection:
         is_new = await connection.fetchval("select to_regclass('queen.migrations') is null")
         return [] if is_new else _unknown(await _applied(connection))
 
@@ -105,7 +105,7 @@ async def ahead(dsn: str) -> list[str]:
 async def status(dsn: str) -> list[Step]:
     """All migrations of this release, in order, with the time when each was applied."""
     missing = await pending(dsn)
-    async with _connected(dsn) as connection:
+    async with connected(dsn) as connection:
         at: dict[str, datetime] = {}
         if not await connection.fetchval("select to_regclass('queen.migrations') is null"):
             rows = await connection.fetch(sql.CALLS["migrations"])
@@ -119,7 +119,7 @@ async def script(dsn: str) -> str:
     missing = await pending(dsn)
     if not missing:
         return ""
-    async with _connected(dsn) as connection:
+    async with connected(dsn) as connection:
         become, has_roles = [await connection.fetchval(query) for query in (_OWNER, _HAS_ROLES)]
     parts = ["begin", _LOCK, *([become] if become else [])]
     if len(missing) > len(sql.MIGRATIONS):
@@ -137,7 +137,7 @@ async def script(dsn: str) -> str:
 
 async def make_roles(dsn: str) -> None:
     """Create the roles of `sql/roles.sql`, and grant their privileges."""
-    async with _connected(dsn) as connection, connection.transaction():
+    async with connected(dsn) as connection, connection.transaction():
         await _take_turn(connection, _TURN_SECONDS)
         if await connection.fetchval("select to_regclass('queen.migrations') is null"):
             raise errors.DatabaseUnavailable("the database is empty; run `queen migrate up` first")
@@ -158,7 +158,8 @@ async def make_roles(dsn: str) -> None:
 
 
 @asynccontextmanager
-async def _connected(dsn: str) -> AsyncGenerator["asyncpg.Connection[asyncpg.Record]"]:
+async def connected(dsn: str) -> AsyncGenerator["asyncpg.Connection[asyncpg.Record]"]:
+    """A connection to the primary, without named statements."""
     try:
         # PgBouncer would keep named statements on its server, where those of the next process
         # collide with them.

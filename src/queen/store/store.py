@@ -4,6 +4,7 @@ from typing import Any, Self
 
 from queen.store.audit import Audit
 from queen.store.browse import Browse
+from queen.store.cluster.homes import Homes
 from queen.store.connection.database import Database
 from queen.store.connection.options import Connecting
 from queen.store.data_keys import DataKeys
@@ -43,6 +44,7 @@ class Store:
         self.pipelines = Pipelines(database)
         self.data_keys = DataKeys(database)
         self.results = Results(database)
+        self.homes = Homes(database)
 
     @classmethod
     async def open(

@@ -6,7 +6,10 @@ from tests.support.calls import a_queue, pop, push
 from tests.support.server import Server
 
 SET_STATE = """
-update queen.slots s set state = $2 from queen.queues q where q.name = $1 and s.slot = q.slot
+update queen.slots s
+set state = $2, moved_to = case when $2 <> 'owned' then 'other' end
+from queen.queues q
+where q.name = $1 and s.slot = q.slot
 """
 
 

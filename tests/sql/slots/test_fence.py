@@ -93,7 +93,7 @@ from pg_locks
 where locktype = 'advisory' and classid::bigint = hashtext('queen.slot')::bigint & 4294967295
   and pid = $1 and mode = 'ShareLock' and granted
 """
-LEAVE = "update queen.slots set state = 'leaving' where slot = $1"
+LEAVE = "update queen.slots set state = 'leaving', moved_to = 'db2' where slot = $1"
 ROWS = """
 select array[
   (select md5(string_agg(t::text, ',' order by t::text)) from queen.segments t),
@@ -184,7 +184,9 @@ async def test_a_slot_that_is_gone_is_named(lab: Lab) -> None:
 
 
 async def test_other_slots_are_not_affected(lab: Lab) -> None:
-    await lab.mover.execute("update queen.slots set state = 'leaving' where slot <> $1", lab.slot)
+    await lab.mover.execute(
+        "update queen.slots set state = 'leaving', moved_to = 'db2' where slot <> $1", lab.slot
+    )
 
     (stored,) = await run(lab.caller, push(lab.scene.idle))
 

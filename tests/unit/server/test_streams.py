@@ -16,7 +16,7 @@ from queen.server.http.call import Call
 from queen.server.http.head import Connection, Head
 from queen.server.http.scope_keys import ClientGone
 from queen.server.memory_budget import Budget, Unsent
-from queen.server.routes.messaging.pop import Popped
+from queen.server.routes.messaging.pop import PopAnswered
 from queen.server.stream import connection, operations
 from queen.server.stream.connection import StreamConnection
 from queen.settings import Settings
@@ -134,8 +134,8 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def popped(undo: Callable[[], Any] | None = None) -> Popped:
-    answer = Popped(b'{"messages":[{}]}', undo=undo)
+def popped(undo: Callable[[], Any] | None = None) -> PopAnswered:
+    answer = PopAnswered(b'{"messages":[{}]}', undo=undo)
     answer.messages = 1
     return answer
 

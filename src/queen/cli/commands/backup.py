@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from queen import errors
-from queen.cli.commands.doctor import conclude
+from queen.cli.commands.doctor import conclude, named_by
 from queen.cli.doctor import backup_findings, findings
 from queen.cli.doctor.findings import CRITICAL, OK, Finding
 from queen.cli.support.client import Output, Yes, confirm
-from queen.cli.support.databases import Dsn, DsnFile, database, database_of_environment
+from queen.cli.support.databases import Dsn, DsnFile, databases
 from queen.cli.support.output import Format, say
 
 if TYPE_CHECKING:
@@ -36,16 +36,21 @@ def backup_check(
     """
     Check that a database can be restored, or that a restored copy is intact.
 
-    Exit codes: 0 ok, 1 warning, 2 critical. Stop all servers on a restored copy first.
+    Exit codes: 0 ok, 1 warning, 2 critical. Stop all servers on a restored copy first. With
+    QUEEN_DATABASES it checks each database.
 
     Example: queen backup-check --dsn-file copy.dsn --restored
     """
-    where = database(dsn, dsn_file) or database_of_environment()
-    if where is None:
+    where = databases(dsn, dsn_file)
+    if not where:
         raise errors.BadRequest("no database: give --dsn-file or --dsn, or set DATABASE_URL")
     if repair:
         confirm("void all leases of this database and renumber its transactions", yes=yes)
-    conclude(asyncio.run(_check(where, is_restored=restored or repair, is_repaired=repair)), output)
+    found: list[Finding] = []
+    for name, each in where.items():
+        checked = asyncio.run(_check(each, is_restored=restored or repair, is_repaired=repair))
+        found += named_by(name, checked, where)
+    conclude(found, output)
 
 
 async def _check(dsn: str, *, is_restored: bool, is_repaired: bool) -> list[Finding]:

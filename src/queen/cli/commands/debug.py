@@ -8,7 +8,7 @@ import platform
 import sys
 import tarfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -19,7 +19,7 @@ from queen import errors
 from queen.cli.command_table import group
 from queen.cli.support import exit_codes
 from queen.cli.support.client import Server, client
-from queen.cli.support.databases import Dsn, DsnFile, database, database_of_environment
+from queen.cli.support.databases import Dsn, DsnFile, databases
 from queen.cli.support.output import plain_of, say
 from queen.cli.support.redaction import Redaction
 
@@ -55,8 +55,8 @@ def bundle(
     """
     from queen.cli.support.contexts import chosen
 
-    where = database(dsn, dsn_file) or database_of_environment()
-    secrets = [each for each in (where, chosen(server).token) if each]
+    where = databases(dsn, dsn_file)
+    secrets = [each for each in (*where.values(), chosen(server).token) if each]
     redact = Redaction(more=secrets)
     texts = {name: redact(text) for name, text in asyncio.run(_gather(where, server)).items()}
     at = datetime.now(UTC)
@@ -69,16 +69,17 @@ def bundle(
     say(f"{len(texts)} files; read them before you share them")
 
 
-async def _gather(dsn: str | None, server: str | None) -> dict[str, str]:
+async def _gather(dsns: Mapping[str, str], server: str | None) -> dict[str, str]:
     from queen.cli.commands.doctor import examine
 
     texts = {"README.txt": _READ_ME, "environment.json": _json(_environment())}
-    findings = await _tried(lambda: examine(dsn, server))
+    findings = await _tried(lambda: examine(dsns, server))
     texts["doctor.json"] = _json(
         findings if isinstance(findings, dict) else [each._asdict() for each in findings]
     )
-    if dsn is not None:
-        texts["database.json"] = _json(await _tried(lambda: _of_database(dsn)))
+    for database, dsn in dsns.items():
+        name = "database" if len(dsns) == 1 else f"database-{database}"
+        texts[f"{name}.json"] = _json(await _tried(lambda dsn=dsn: _of_database(dsn)))
     async with client(server) as queen:
         asked = _asked_of_server(queen)
         found = await asyncio.gather(*(_tried(each) for each in asked.values()))

@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NoReturn
 from urllib.parse import parse_qsl, urlsplit
 
@@ -13,7 +14,7 @@ from queen import errors
 from queen.cli.doctor import findings
 from queen.cli.doctor.findings import CRITICAL, OK, WARNING, Finding
 from queen.cli.support.client import Output, Server, client
-from queen.cli.support.databases import Dsn, DsnFile, database, database_of_environment
+from queen.cli.support.databases import Dsn, DsnFile, databases
 from queen.cli.support.output import Format, say, show
 from queen.horizon import holder
 
@@ -34,13 +35,11 @@ def doctor(
     Check the database and the servers for problems. Exit codes: 0 ok, 1 warning, 2 critical.
 
     If you name a database, the command checks it. It checks a server if you name one, or if you
-    don't name a database.
+    don't name a database. With QUEEN_DATABASES it checks each database.
 
     Example: queen doctor --dsn-file /run/secrets/queen-dsn
     """
-    conclude(
-        asyncio.run(examine(database(dsn, dsn_file) or database_of_environment(), server)), output
-    )
+    conclude(asyncio.run(examine(databases(dsn, dsn_file), server)), output)
 
 
 def conclude(found: list[Finding], output: Format) -> NoReturn:
@@ -53,16 +52,23 @@ def conclude(found: list[Finding], output: Format) -> NoReturn:
     raise typer.Exit(max(_CODES[each.status] for each in found))
 
 
-async def examine(dsn: str | None, server: str | None) -> list[Finding]:
+async def examine(dsns: Mapping[str, str], server: str | None) -> list[Finding]:
     """Run every check that is possible here."""
     from queen.cli.support.contexts import chosen
 
     found: list[Finding] = []
-    if dsn is not None:
-        found += await _of_database(dsn)
-    if dsn is None or chosen(server).source != "default":
+    for name, dsn in dsns.items():
+        found += named_by(name, await _of_database(dsn), dsns)
+    if not dsns or chosen(server).source != "default":
         found += await _of_server(server)
     return found
+
+
+def named_by(name: str, found: list[Finding], dsns: Mapping[str, str]) -> list[Finding]:
+    """Add the name of the database to its findings, if there are several."""
+    if len(dsns) == 1:
+        return found
+    return [each._replace(check=f"{name}: {each.check}") for each in found]
 
 
 async def _of_database(dsn: str) -> list[Finding]:

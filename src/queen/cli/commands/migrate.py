@@ -17,11 +17,13 @@ def up() -> None:
     """
     Apply all missing migrations, or none if one fails.
 
+    With QUEEN_DATABASES it migrates each database, and new ones join the first.
+
     Example: PG_HOST=localhost queen migrate up
     """
-    from queen.store.migrations import migrate
+    from queen.store.cluster.joining import join
 
-    applied = asyncio.run(migrate(settings().dsn))
+    applied = asyncio.run(join(settings().dsns))
     for name in applied:
         typer.echo(f"applied {name}")
     if not applied:
@@ -37,21 +39,25 @@ def status(output: Output = Format.TABLE) -> None:
     """
     from queen.store.migrations import status as read
 
+    dsns = settings().dsns
     rows = [
         {
+            "database": database,
             "name": step.name,
             "state": "pending" if step.applied_at is None else "applied",
             "appliedAt": step.applied_at,
         }
-        for step in asyncio.run(read(settings().dsn))
+        for database, dsn in dsns.items()
+        for step in asyncio.run(read(dsn))
     ]
-    show(rows, ["name", "state", "appliedAt"], output)
+    columns = ["name", "state", "appliedAt"]
+    show(rows, columns if len(dsns) == 1 else ["database", *columns], output)
 
 
 @app.command("sql")
 def print_sql() -> None:
     """
-    Print the SQL that `up` would run, to run it yourself.
+    Print the SQL that `up` would run, to run it yourself. With QUEEN_DATABASES: for the first.
 
     Example: queen migrate sql > up.sql
     """
@@ -67,12 +73,14 @@ def check() -> None:
 
     Example: queen migrate check
     """
-    from queen.store.migrations import ahead, pending
+    from queen.store.cluster.joining import missing
+    from queen.store.migrations import ahead
 
-    if missing := asyncio.run(pending(settings().dsn)):
-        typer.echo(f"the database lacks {', '.join(missing)}; run `queen migrate up`", err=True)
+    dsns = settings().dsns
+    if steps := asyncio.run(missing(dsns)):
+        typer.echo(f"the database lacks {', '.join(steps)}; run `queen migrate up`", err=True)
         raise typer.Exit(1)
-    if later := asyncio.run(ahead(settings().dsn)):
+    if later := [name for dsn in dsns.values() for name in asyncio.run(ahead(dsn))]:
         typer.echo(f"the database is ahead of this release by {', '.join(later)}", err=True)
     else:
         typer.echo("the database is at this release", err=True)
@@ -91,5 +99,6 @@ def roles() -> None:
     from queen import sql
     from queen.store.migrations import make_roles
 
-    asyncio.run(make_roles(settings().dsn))
+    for dsn in settings().dsns.values():
+        asyncio.run(make_roles(dsn))
     typer.echo(f"created {', '.join(sql.ROLE_NAMES)}", err=True)

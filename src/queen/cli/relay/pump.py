@@ -33,7 +33,8 @@ _OF_ITEMS: Final = (
     errors.SchemaViolation,
 )
 """Errors of a message. All other errors may be temporary."""
-_TOO_LARGE: Final = (errors.BodyTooLarge, errors.TooManyItems)
+_TOO_LARGE: Final = (errors.BodyTooLarge, errors.TooManyItems, errors.CrossShard)
+"""Errors of a batch whose messages can be pushed one by one."""
 
 
 class Relaying(OutboxTask):

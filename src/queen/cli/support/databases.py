@@ -24,7 +24,7 @@ DsnFile = Annotated[
         show_default=False,
     ),
 ]
-_NAMES: Final = ("DATABASE_URL", "PG_HOST", "PG_DB", "PG_USER")
+_NAMES: Final = ("DATABASE_URL", "QUEEN_DATABASES", "PG_HOST", "PG_DB", "PG_USER")
 
 
 def database(
@@ -48,13 +48,15 @@ def with_tls(dsn: str) -> str:
     return Settings.from_environ(environment).with_tls(dsn)
 
 
-def database_of_environment() -> str | None:
-    """Return the database of this environment, or None."""
+def databases(dsn: str | None, dsn_file: str | None) -> dict[str, str]:
+    """Return the database of the options, or those of this environment by name. May be empty."""
+    if (named := database(dsn, dsn_file)) is not None:
+        return {"main": named}
     if not any(name in os.environ for name in _NAMES):
-        return None
+        return {}
     from queen.cli.support.environment import settings
 
-    return settings().dsn
+    return settings().dsns
 
 
 def secret(file: str) -> str:

@@ -27,7 +27,7 @@ _BATCH_BYTES: Final = 8 * 2**20
 
 
 class _Stored(msgspec.Struct):
-    """The response of a push whose results nobody reads."""
+    """The response of a push, without its results."""
 
     messages: list[msgspec.Raw]
 

@@ -172,12 +172,19 @@ class FileBuffer:
         self._end = 0
 
     @classmethod
-    def open(cls, settings: Settings) -> Self | None:
-        """The buffer for these settings, or None if it is turned off."""
+    def open(cls, settings: Settings, database: str | None = None) -> Self | None:
+        """
+        The buffer for these settings, or None if it is turned off.
+
+        ``database``: the name of a database other than the first, which has its own directory.
+        """
         if settings.file_buffer_dir is None:
             return None
+        folder = Path(settings.file_buffer_dir)
+        if database is not None:
+            folder /= f"database-{database}"
         try:
-            return cls(BufferFolder(Path(settings.file_buffer_dir)), settings)
+            return cls(BufferFolder(folder), settings)
         except OSError as error:
             raise errors.BadSettings(
                 f"FILE_BUFFER_DIR: cannot use {settings.file_buffer_dir}: {error.strerror}"

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from queen import errors
+from queen.cluster.cluster import Cluster
 from queen.codec.ids import Lease, id_of, place_of
-from queen.engine.engine import Engine
 from queen.server.auth.permissions import Caller
 from queen.wire.messages import Acknowledgment
 
@@ -15,7 +15,7 @@ def outside(caller: Caller) -> errors.Forbidden:
     return errors.Forbidden(f"{caller.name} may not do this: the object is outside its scopes")
 
 
-async def visible(engine: Engine, caller: Caller, names: Iterable[str]) -> set[str]:
+async def visible(cluster: Cluster, caller: Caller, names: Iterable[str]) -> set[str]:
     """Return the queues that the caller may see."""
     wanted = set(names)
     if caller.scopes is None:
@@ -23,10 +23,10 @@ async def visible(engine: Engine, caller: Caller, names: Iterable[str]) -> set[s
     seen = {name for name in wanted if caller.sees(name, None)}
     if rest := wanted - seen:
         try:
-            known = await engine.catalogue.queues(rest)
+            known = await cluster.queues(rest)
         except (errors.DatabaseUnavailable, errors.OutcomeUnknown) as error:
             # The push may go to disk. Queues cannot move to another namespace during an outage.
-            known = engine.catalogue.remembered(rest)
+            known = cluster.remembered(rest)
             if unknown := sorted(rest - set(known)):
                 raise errors.DatabaseUnavailable(
                     f"The database is unavailable, and the namespace of queue {unknown[0]} is not"
@@ -40,16 +40,16 @@ async def visible(engine: Engine, caller: Caller, names: Iterable[str]) -> set[s
     return seen
 
 
-async def require_queues(engine: Engine, caller: Caller, names: Iterable[str]) -> None:
+async def require_queues(cluster: Cluster, caller: Caller, names: Iterable[str]) -> None:
     if caller.scopes is None:
         return
     wanted = set(names)
-    if await visible(engine, caller, wanted) != wanted:
+    if await visible(cluster, caller, wanted) != wanted:
         raise outside(caller)
 
 
 async def require_scope(
-    engine: Engine,
+    cluster: Cluster,
     caller: Caller,
     *,
     queue: str | None,
@@ -64,9 +64,9 @@ async def require_scope(
             raise outside(caller)
         return
     if not is_made:
-        await require_queues(engine, caller, [queue])
+        await require_queues(cluster, caller, [queue])
         return
-    known = (await engine.catalogue.queues([queue])).get(queue)
+    known = (await cluster.queues([queue])).get(queue)
     if known is not None and not caller.sees(queue, known.namespace):
         raise outside(caller)
     if (known is None or namespace is not None) and not caller.sees(queue, namespace or ""):
@@ -77,18 +77,18 @@ async def require_scope(
         raise outside(caller)
 
 
-async def require_partitions(engine: Engine, caller: Caller, ids: Iterable[int]) -> None:
+async def require_partitions(cluster: Cluster, caller: Caller, ids: Iterable[int]) -> None:
     """Raise Forbidden unless all partitions are in scope. Missing ones are not."""
     if caller.scopes is None:
         return
     wanted = set(ids)
-    queues = await engine.queue_lookup.of_partitions(wanted)
+    queues = await cluster.queues_of_partitions(wanted)
     if len(queues) < len(wanted):
         raise outside(caller)
-    await require_queues(engine, caller, queues.values())
+    await require_queues(cluster, caller, queues.values())
 
 
-async def require_leases(engine: Engine, caller: Caller, lease_ids: Iterable[str]) -> None:
+async def require_leases(cluster: Cluster, caller: Caller, lease_ids: Iterable[str]) -> None:
     """Raise Forbidden unless all leases are in scope. The engine rejects lost ones."""
     if caller.scopes is None:
         return
@@ -99,12 +99,12 @@ async def require_leases(engine: Engine, caller: Caller, lease_ids: Iterable[str
         except errors.LeaseLost:
             continue
         wanted.add((lease.delivery_id, lease.token))
-    queues = await engine.queue_lookup.of_leases(wanted)
-    await require_queues(engine, caller, queues.values())
+    queues = await cluster.queues_of_leases(wanted)
+    await require_queues(cluster, caller, queues.values())
 
 
 async def require_acks(
-    engine: Engine, caller: Caller, acknowledgments: Sequence[Acknowledgment]
+    cluster: Cluster, caller: Caller, acknowledgments: Sequence[Acknowledgment]
 ) -> None:
     """Raise Forbidden unless each names a message in scope: a transactionId is ambiguous."""
     if caller.scopes is None:
@@ -127,6 +127,6 @@ async def require_acks(
             partition_ids.add(place.partition_id)
     if None in partition_ids:
         raise outside(caller)
-    await require_partitions(engine, caller, [each for each in partition_ids if each is not None])
+    await require_partitions(cluster, caller, [each for each in partition_ids if each is not None])
     if leases:
-        await require_leases(engine, caller, leases)
+        await require_leases(cluster, caller, leases)

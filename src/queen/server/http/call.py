@@ -12,6 +12,7 @@ from starlette.types import Receive
 
 from queen import errors
 from queen.engine.encryption.sealer import Sealer
+from queen.engine.engine import Engine
 from queen.server.auth import queue_scopes
 from queen.server.auth.permissions import Caller, Permission
 from queen.server.decoding.bodies import DIRECT_BYTES
@@ -45,6 +46,34 @@ _TRACEPARENT: Final = re.compile(
 )
 
 Handler = Callable[["Call"], Awaitable[Answer]]
+
+
+Order = tuple[Callable[[Any], Any], bool]
+"""The key by which a list is sorted, and whether the largest is first."""
+
+
+def _nothing(pages: Sequence[Any]) -> dict[str, Any]:
+    del pages
+    return {}
+
+
+class Paged(msgspec.Struct, frozen=True):
+    """A list with pages: the lists of all databases are merged."""
+
+    field: str
+    """The list in the response."""
+    order: Callable[[Any], Order]
+    """The order of the list, from the query."""
+    join: Callable[[Any, Any], Any] | None = None
+    """Makes one entry of two with the same key; None: both are listed."""
+    rest: Callable[[Sequence[Any]], dict[str, Any]] = _nothing
+    """Other fields of the response that depend on all databases."""
+
+
+class Summed(msgspec.Struct, frozen=True):
+    """A response that is combined from those of all databases."""
+
+    combine: Callable[[Sequence[Any]], Any]
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -81,6 +110,10 @@ class Route(msgspec.Struct, frozen=True):
     """Responds in plain text, unless JSON is available and the request accepts it."""
     problems: tuple[type[errors.QueenError], ...] = ()
     """Errors in addition to those of every route."""
+    everywhere: Paged | Summed | None = None
+    """How the responses of several databases are merged, unless the request names a queue."""
+    is_searched: bool = False
+    """Names an object that can be in any database."""
 
 
 Decorator = Callable[Concatenate[str, P], Callable[[Handler], Handler]]
@@ -125,6 +158,8 @@ class Call:
         "exchange",
         "head",
         "is_known",
+        "keeps_body",
+        "kept",
         "parameters",
         "request_id",
         "route",
@@ -166,6 +201,10 @@ class Call:
         self.is_known = False
         """Whether all that depends only on the head was checked for an earlier request: the route,
         the origin, the query string, the media type of the body."""
+        self.keeps_body = False
+        """Whether the handler may be called again, for another database."""
+        self.kept: Any = None
+        """The decoded body, if it is kept."""
         given = head.headers.get(b"x-request-id")
         self.request_id = (given and _usable(given)) or f"{_PROCESS}{next(_NUMBERS):x}"
 
@@ -183,6 +222,10 @@ class Call:
         """The trace of a valid ``traceparent``."""
         parent = self.header(b"traceparent")
         return None if parent is None else trace_of(parent)
+
+    def go_to(self, engine: Engine) -> None:
+        """Use the database of this engine for the rest of the request."""
+        self.state = self.state.of_engine[engine]
 
     def audit(
         self,
@@ -221,6 +264,14 @@ class Call:
 
     async def body(self, type_: type[T]) -> T:
         """Read and decode the body."""
+        if self.kept is not None:
+            return self.kept
+        body = await self._decode_body(type_)
+        if self.keeps_body:
+            self.kept = body
+        return body
+
+    async def _decode_body(self, type_: type[T]) -> T:
         if self.is_known and self.exchange is not None:
             raw = self.exchange.take_body() or b""
             self.share.take(len(raw))
@@ -259,7 +310,7 @@ class Call:
     def require_queues(self, permission: Permission, names: set[str]) -> Awaitable[None]:
         """Raise Forbidden unless the caller may do this with each of these queues."""
         self.caller.require(permission)
-        return queue_scopes.require_queues(self.state.engine, self.caller, names)
+        return queue_scopes.require_queues(self.state.cluster, self.caller, names)
 
     def require_scope(
         self,
@@ -272,23 +323,23 @@ class Call:
         """Raise Forbidden unless the caller may do this with a queue, or a whole namespace."""
         self.caller.require(permission)
         return queue_scopes.require_scope(
-            self.state.engine, self.caller, queue=queue, namespace=namespace, is_made=is_made
+            self.state.cluster, self.caller, queue=queue, namespace=namespace, is_made=is_made
         )
 
     def require_acks(self, acknowledgments: Sequence[Acknowledgment]) -> Awaitable[None]:
         """Raise Forbidden unless the caller may acknowledge these messages."""
         self.caller.require(Permission.CONSUME)
-        return queue_scopes.require_acks(self.state.engine, self.caller, acknowledgments)
+        return queue_scopes.require_acks(self.state.cluster, self.caller, acknowledgments)
 
     def require_leases(self, lease_ids: Sequence[str]) -> Awaitable[None]:
         """Raise Forbidden unless the caller may use these leases."""
         self.caller.require(Permission.CONSUME)
-        return queue_scopes.require_leases(self.state.engine, self.caller, lease_ids)
+        return queue_scopes.require_leases(self.state.cluster, self.caller, lease_ids)
 
     def require_partitions(self, permission: Permission, ids: Iterable[int]) -> Awaitable[None]:
         """Raise Forbidden unless the caller may do this with the queues of these partitions."""
         self.caller.require(permission)
-        return queue_scopes.require_partitions(self.state.engine, self.caller, ids)
+        return queue_scopes.require_partitions(self.state.cluster, self.caller, ids)
 
     def missing(self, error: errors.QueenError) -> errors.QueenError:
         """Return the error for an absent object: the same as for one outside the scopes."""
@@ -296,7 +347,7 @@ class Call:
 
     def visible(self, names: Iterable[str]) -> Awaitable[set[str]]:
         """Return the queues that the caller may see."""
-        return queue_scopes.visible(self.state.engine, self.caller, names)
+        return queue_scopes.visible(self.state.cluster, self.caller, names)
 
 
 def _usable(request_id: bytes) -> str | None:

@@ -38,5 +38,5 @@ class Head:
         self.query_string: Final[bytes] = scope["query_string"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         """By name in lower case."""
-        self.queries: Final[dict[type[Any], Any]] = {}
+        self.queries: dict[type[Any], Any] = {}
         """The query string, decoded to each type that was requested."""

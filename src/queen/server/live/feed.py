@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from queen import errors, tasks, telemetry
-from queen.engine.engine import Engine
+from queen.cluster.cluster import Cluster
 from queen.meters import Snapshot
 from queen.server import logs
 from queen.server.auth.origins import Origins
@@ -62,13 +62,13 @@ class Feed:
 
     def __init__(
         self,
-        engine: Engine,
+        cluster: Cluster,
         settings: Settings,
         metrics: HostMetrics,
         origins: Origins,
         log: logs.Log,
     ) -> None:
-        self._engine = engine
+        self._cluster = cluster
         self._settings = settings
         self._metrics = metrics
         self._origins = origins
@@ -186,10 +186,12 @@ class Feed:
 
     async def _newest_operations(self) -> dict[str, Operation]:
         """Read the newest operations of all processes."""
-        with contextlib.suppress(errors.QueenError):
-            rows = await self._engine.store.operations.page(before=2**63 - 1, limit=_OPERATIONS)
-            return {each.id: each for each in map(operation_info, rows)}
-        return {}
+        newest: dict[str, Operation] = {}
+        for engine in self._cluster.engines.values():
+            with contextlib.suppress(errors.QueenError):
+                rows = await engine.store.operations.page(before=2**63 - 1, limit=_OPERATIONS)
+                newest |= {each.id: each for each in map(operation_info, rows)}
+        return newest
 
     async def _send_operations(self) -> None:
         if not self._is_wanted("operation.updated"):
@@ -203,8 +205,11 @@ class Feed:
     async def _send_depths(self) -> None:
         if not self._is_wanted("queue.depth.updated"):
             return
-        rows = await self._engine.store.database.fetch("newest_samples", None)
-        depths = {row["queue"]: of_row(Depth, row) for row in rows if row["group_id"] == 0}
+        depths: dict[str, Depth] = {}
+        for engine in self._cluster.engines.values():
+            with contextlib.suppress(errors.QueenError):
+                rows = await engine.store.database.fetch("newest_samples", None)
+                depths |= {r["queue"]: of_row(Depth, r) for r in rows if r["group_id"] == 0}
         if depths:
             async for _ in self._send_by_queue("queue.depth.updated", depths, Depths, self._open):
                 pass
@@ -252,7 +257,7 @@ class Feed:
             waiting_requests=int(snapshot.of(telemetry.DB_WAITING)),
             event_loop_lag_seconds=round(max(lags, default=0.0), 6),
             version=VERSION,
-            buffer=buffer_info(self._engine, self._settings),
+            buffer=buffer_info(self._cluster.first, self._settings),
         )
         whole = _frame("system.stats", stats)
         partial = _frame("system.stats", _partial(stats))

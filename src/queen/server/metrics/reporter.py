@@ -1,9 +1,10 @@
-"""Store counters, sample the database, and log when the database becomes unavailable."""
+"""Store counters, sample the databases, and log when a database becomes unavailable."""
 
 import asyncio
 import contextlib
 
 from queen import errors, tasks
+from queen.cluster.cluster import Cluster
 from queen.engine.engine import Engine
 from queen.engine.metrics.sampler import Sampler
 from queen.meters import Snapshot
@@ -18,7 +19,7 @@ class Reporter:
 
     def __init__(
         self,
-        engine: Engine,
+        cluster: Cluster,
         settings: Settings,
         metrics: HostMetrics,
         log: logs.Log,
@@ -26,6 +27,59 @@ class Reporter:
         is_sampling: bool,
     ) -> None:
         """``is_sampling``: true in one process per host, which may become the sampling one."""
+        self._settings = settings
+        self._metrics = metrics
+        self._databases = [
+            _DatabaseReporter(
+                each,
+                settings,
+                metrics,
+                log if cluster.is_alone else log.bind(database=name),
+                is_sampling=is_sampling,
+            )
+            for name, each in cluster.engines.items()
+        ]
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        for each in self._databases:
+            await each.start()
+        if self._metrics.worker is not None:
+            await self._metrics.worker.open()
+        metrics = self._metrics.process
+        self._tasks = [
+            asyncio.create_task(metrics.watchdog.tick_forever()),
+            asyncio.create_task(metrics.tick_forever()),
+            asyncio.create_task(self._save_forever()),
+        ]
+
+    async def close(self) -> None:
+        """Store the counters, and save the last snapshot with the supervisor."""
+        await tasks.stop(*self._tasks)
+        for each in self._databases:
+            await each.close()
+        if self._metrics.worker is not None:
+            await self._metrics.worker.close()
+
+    async def _save_forever(self) -> None:
+        """Every few seconds, save a snapshot with the supervisor."""
+        while self._metrics.worker is not None:
+            await asyncio.sleep(self._settings.counters_flush_seconds)
+            await self._metrics.worker.save()
+
+
+class _DatabaseReporter:
+    """The counters and samples of one database."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        metrics: HostMetrics,
+        log: logs.Log,
+        *,
+        is_sampling: bool,
+    ) -> None:
         self._engine = engine
         self._settings = settings
         self._metrics = metrics
@@ -42,31 +96,20 @@ class Reporter:
         self._is_database_lost = database.is_away
         if not database.is_away:  # Otherwise the first flush of counters detects it.
             await self._engine.learn_clock()
-        if self._metrics.worker is not None:
-            await self._metrics.worker.open()
-        metrics = self._metrics.process
-        self._tasks = [
-            asyncio.create_task(metrics.watchdog.tick_forever()),
-            asyncio.create_task(metrics.tick_forever()),
-            asyncio.create_task(self._flush_forever()),
-        ]
+        self._tasks = [asyncio.create_task(self._flush_forever())]
         if self._sampler is not None:
             self._tasks.append(asyncio.create_task(self._sample_forever(self._sampler)))
 
     async def close(self) -> None:
-        """Store the counters, and save the last snapshot with the supervisor."""
+        """Store the counters."""
         await tasks.stop(*self._tasks)
         with contextlib.suppress(errors.QueenError):
             await self._engine.store_counters()
-        if self._metrics.worker is not None:
-            await self._metrics.worker.close()
 
     async def _flush_forever(self) -> None:
-        """Every few seconds, store the counters and save a snapshot with the supervisor."""
+        """Every few seconds, store the counters."""
         while True:
             await asyncio.sleep(self._settings.counters_flush_seconds)
-            if self._metrics.worker is not None:
-                await self._metrics.worker.save()
             try:
                 is_stored = await self._engine.store_counters()
             except errors.QueenError as error:
@@ -80,16 +123,16 @@ class Reporter:
 
     async def _sample_forever(self, sampler: Sampler) -> None:
         """While this process samples, its snapshots describe the whole database."""
-        process = self._metrics.process
+        sampled = self._metrics.process.sampled
         while True:
             try:
-                process.sampled = await sampler.step()
+                sampled[self._engine] = await sampler.step()
             except errors.QueenError as error:
-                process.sampled = Snapshot()
+                sampled[self._engine] = Snapshot()
                 self._lose(error)
                 self._log.warning(Event.SAMPLE_FAILED, reason=str(error))
             except Exception as error:
-                process.sampled = Snapshot()
+                sampled[self._engine] = Snapshot()
                 self._log.error(Event.SAMPLE_FAILED, error=error)
             else:
                 self._find()

@@ -10,8 +10,9 @@ from importlib.metadata import version
 from typing import Final
 
 from queen import errors, telemetry
+from queen.cluster.cluster import Cluster
 from queen.engine.engine import Engine
-from queen.meters import Histogram, Snapshot
+from queen.meters import Histogram, Snapshot, merged
 from queen.server.memory_budget import Budget
 from queen.server.metrics.jobs import JobMetrics
 from queen.server.metrics.streams import StreamMetrics
@@ -37,7 +38,7 @@ class RequestMetrics:
 
     def __init__(
         self,
-        engine: Engine,
+        cluster: Cluster,
         settings: Settings,
         watchdog: Watchdog,
         *,
@@ -45,7 +46,7 @@ class RequestMetrics:
         unsent: Budget,
     ) -> None:
         """``requests``, ``unsent``: memory of requests in progress, and of unsent responses."""
-        self._engine = engine
+        self._cluster = cluster
         self.watchdog = watchdog
         self._request_bytes = requests
         self._unsent_bytes = unsent
@@ -62,8 +63,8 @@ class RequestMetrics:
         self.websockets = 0
         self.jobs = JobMetrics(settings.metrics_max_queues)
         self.streams = StreamMetrics()
-        self.sampled = Snapshot()
-        """Samples of the database, while this process takes them."""
+        self.sampled: dict[Engine, Snapshot] = {}
+        """Samples of each database, while this process takes them."""
 
     def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count a request by its route and status."""
@@ -88,7 +89,7 @@ class RequestMetrics:
             await asyncio.sleep(_TICK_SECONDS)
             self._loop_lag = self.watchdog.take_worst()
             now = time.monotonic()
-            self._pushed.append((now, self._engine.counters.pushed))
+            self._pushed.append((now, self._pushed_messages))
             while self._pushed[0][0] < now - self._window:
                 self._pushed.popleft()
 
@@ -96,10 +97,16 @@ class RequestMetrics:
     def rate(self) -> float:
         """Messages pushed per second, over the recent window."""
         (since, before), now = self._pushed[0], time.monotonic()
-        return (self._engine.counters.pushed - before) / max(now - since, 1.0)
+        return (self._pushed_messages - before) / max(now - since, 1.0)
+
+    @property
+    def _pushed_messages(self) -> int:
+        return sum(each.counters.pushed for each in self._cluster.engines.values())
 
     async def snapshot(self) -> Snapshot:
-        snapshot = await self._engine.snapshot()
+        engines = self._cluster.engines.values()
+        snapshots = [await each.snapshot() for each in engines]
+        snapshot = snapshots[0] if len(snapshots) == 1 else merged(snapshots)
         snapshot.recent = self.rate
         for (route, method, status), histogram in self._requests.items():
             snapshot.add_histogram(telemetry.HTTP, histogram, route, method, str(status))
@@ -122,7 +129,7 @@ class RequestMetrics:
         snapshot.add(telemetry.PROCESSES, 1)
         snapshot.add(telemetry.STARTED, self._started_at)
         snapshot.add(telemetry.BUILD, 1, VERSION, platform.python_version())
-        snapshot.values.extend(self.sampled.values)
+        snapshot.values.extend(merged(self.sampled.values()).values)
         return snapshot
 
     async def _count_added(self, snapshot: Snapshot) -> None:
@@ -132,11 +139,10 @@ class RequestMetrics:
             for each in snapshot.values
             if each.name == telemetry.PUSHED.name
         }
-        catalogue = self._engine.catalogue
         # Old cache entries are sufficient: a queue keeps its order, and its last push cached it.
-        known = catalogue.remembered(pushed)
+        known = self._cluster.remembered(pushed)
         with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
-            known |= await catalogue.queues(pushed.keys() - known.keys() - {telemetry.OTHER})
+            known |= await self._cluster.queues(pushed.keys() - known.keys() - {telemetry.OTHER})
         for queue in known.values():
             if not queue.is_ordered:
                 snapshot.add(telemetry.JOBS_ADDED, pushed[queue.name], queue.name)

@@ -10,8 +10,9 @@ from queen.codec.names import QUEUE_MODE
 from queen.engine.metrics.ranges import Range
 from queen.engine.metrics.series import METRICS, SAMPLED, TIMED, Analytics
 from queen.server.auth.permissions import Permission
+from queen.server.databases.merges import by, joined_series, page_of_series
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, new_routes
+from queen.server.http.call import Call, Paged, Summed, new_routes
 from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.store.connection.database import Record
 from queen.telemetry import COUNTED
@@ -101,6 +102,7 @@ async def _points(
     is_shared=True,
     query=SeriesQuery,
     problems=(errors.QueueNotFound,),
+    everywhere=Summed(joined_series),
 )
 async def series(call: Call) -> Answer:
     """Return one or several metrics over time, in buckets."""
@@ -123,6 +125,7 @@ async def series(call: Call) -> Answer:
     is_shared=True,
     query=ScopeQuery,
     problems=(errors.QueueNotFound,),
+    everywhere=Summed(joined_series),
 )
 async def throughput(call: Call) -> Answer:
     """Return the number of pushed, delivered and acknowledged messages."""
@@ -166,6 +169,7 @@ async def _rates(call: Call, ids: list[int]) -> tuple[Rates, int]:
     is_shared=True,
     query=ScopeQuery,
     problems=(errors.QueueNotFound,),
+    everywhere=Summed(joined_series),
 )
 async def depths(call: Call) -> Answer:
     """Return queue depths, now and over time."""
@@ -257,6 +261,7 @@ async def _figures(call: Call, range_: Range, rows: Sequence[Record]) -> list[Qu
     {200: QueuesAnalytics},
     is_shared=True,
     query=QueuesQuery,
+    everywhere=Paged("queues", by("queue"), rest=page_of_series),
 )
 async def queues(call: Call) -> Answer:
     """List queues with their traffic in a time range, in pages."""
@@ -290,6 +295,7 @@ async def queues(call: Call) -> Answer:
     is_shared=True,
     query=ScopeQuery,
     problems=(errors.QueueNotFound,),
+    everywhere=Summed(joined_series),
 )
 async def scope(call: Call) -> Answer:
     """Return the sum over the queues of a namespace or task."""

@@ -3,8 +3,9 @@
 from queen import errors
 from queen.engine.buffer.file_buffer import FileBuffer
 from queen.server.auth.permissions import Permission
+from queen.server.databases.merges import of_buffers, summed
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, new_routes
+from queen.server.http.call import Call, Summed, new_routes
 from queen.server.routes.views import buffer_info, without_counts
 from queen.wire.resources import Buffer, BufferRetried, BufferRetryQuery
 
@@ -18,6 +19,7 @@ ROUTES, route = new_routes()
     Permission.BROWSE,
     {200: Buffer},
     is_shared=True,
+    everywhere=Summed(of_buffers),
 )
 async def show(call: Call) -> Answer:
     """Return the state of this server's file buffer."""
@@ -31,6 +33,7 @@ async def show(call: Call) -> Answer:
     Permission.ADMIN,
     {200: Buffer},
     problems=(errors.NotFound,),
+    everywhere=Summed(of_buffers),
 )
 async def flush(call: Call) -> Answer:
     """Store buffered pushes now, and return the remaining ones."""
@@ -48,6 +51,7 @@ async def flush(call: Call) -> Answer:
     {200: BufferRetried},
     query=BufferRetryQuery,
     problems=(errors.NotFound,),
+    everywhere=Summed(summed),
 )
 async def retry_failed(call: Call) -> Answer:
     """Retry pushes that could not be stored, after all waiting ones."""

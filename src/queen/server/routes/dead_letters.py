@@ -9,11 +9,13 @@ from queen import errors
 from queen.codec.ids import id_of, message_id, reference
 from queen.codec.names import check_name, check_queue_name
 from queen.engine.encryption.sealer import reveal_rows
+from queen.engine.engine import Engine
 from queen.engine.inspect.browse import MOST_READ, extra_of
 from queen.engine.sources.step_messages import without_token
 from queen.server.auth.permissions import Permission
+from queen.server.databases.merges import as_sorted, of_totals
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, new_routes
+from queen.server.http.call import Call, Paged, new_routes
 from queen.server.http.cursors import Int, cursor_to, limit_of, place_of
 from queen.server.operations.kinds import count_letters, redrive_letters
 from queen.server.routes.operations import begin
@@ -54,6 +56,7 @@ ROUTES, route = new_routes()
     {200: DeadLetters},
     is_payload_view=True,
     query=DeadLettersQuery,
+    everywhere=Paged("messages", as_sorted(), rest=of_totals),
 )
 async def list_dead_letters(call: Call) -> Answer:
     """List dead letters by the time they were dead-lettered, newest first by default."""
@@ -105,6 +108,7 @@ async def list_dead_letters(call: Call) -> Answer:
     is_payload_view=True,
     query=RevealQuery,
     problems=(errors.NotFound,),
+    is_searched=True,
 )
 async def show(call: Call) -> Answer:
     """Return one dead letter with its payload and error."""
@@ -173,6 +177,7 @@ async def redrive(call: Call) -> Answer:
     Up to 500 ids without a rate are redriven at once, otherwise an operation redrives them.
     """
     request = await call.body(RedriveRequest)
+    await _go_to(call, request.filter, Permission.OPERATE)
     destination: dict[str, str] | None = None
     if request.destination is not None:
         destination = await _destination(call, request.destination)
@@ -219,6 +224,26 @@ async def _by_filter(
     return await begin(call, kind, queue, {**arguments, **options}, total)
 
 
+async def _go_to(call: Call, wanted: RedriveFilter, permission: Permission) -> None:
+    """Use the database of these dead letters. Raises CrossShard if they are in several."""
+    cluster = call.state.cluster
+    if cluster.is_alone:
+        return
+    if wanted.queue is not None:
+        call.go_to(await cluster.of_queue(wanted.queue))
+    elif ids := [id_ for ref in wanted.ids or () if (id_ := id_of(ref))]:
+        engines: list[Engine] = []
+        for engine in cluster.engines.values():
+            if letters := await engine.store.dead_letters.queues(ids):
+                engines.append(engine)
+                await call.require_queues(permission, {letter["queue"] for letter in letters})
+        if len(engines) > 1:
+            raise errors.CrossShard(
+                "The dead letters are in several databases. Send one request for each queue."
+            )
+        call.go_to(engines[0] if engines else cluster.first)
+
+
 async def _named(
     call: Call, wanted: RedriveFilter, permission: Permission
 ) -> tuple[list[int], str | None]:
@@ -246,7 +271,13 @@ async def _destination(call: Call, wanted: Destination) -> dict[str, str]:
     check_queue_name("queue", queue, settings.max_name_bytes)
     check_name("partition", partition, settings.max_partition_bytes)
     await call.require_queues(Permission.PRODUCE, {queue})
-    await call.state.engine.queues.one(queue)
+    engine = await call.state.cluster.of_queue(queue)
+    await engine.queues.one(queue)
+    if engine is not call.state.engine:
+        raise errors.CrossShard(
+            f"queue {queue} is in another database than the dead letters. Redrive them to a queue"
+            " of the same namespace."
+        )
     return {"queue": queue, "partition": partition}
 
 
@@ -256,6 +287,7 @@ async def _destination(call: Call, wanted: Destination) -> dict[str, str]:
     Permission.DESTROY,
     {200: Counted},
     problems=(errors.NotFound,),
+    is_searched=True,
 )
 async def delete(call: Call) -> Answer:
     """Delete one dead letter permanently."""
@@ -290,6 +322,7 @@ async def purge(call: Call) -> Answer:
 async def purge_chosen(call: Call) -> Answer:
     """Delete dead letters: up to 500 ids at once, otherwise with an operation."""
     request = await call.body(PurgeLettersRequest)
+    await _go_to(call, request.filter, Permission.DESTROY)
     if request.filter.ids is None:
         return await _by_filter(
             call, Permission.DESTROY, "purge_dead_letters", request.filter, {}, request.dry_run

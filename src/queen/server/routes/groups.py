@@ -5,8 +5,9 @@ from typing import Any, Final
 from queen import errors
 from queen.codec.ids import reference
 from queen.server.auth.permissions import Permission
+from queen.server.databases.merges import as_sorted, of_deleted
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, new_routes
+from queen.server.http.call import Call, Paged, Summed, new_routes
 from queen.server.http.cursors import LARGEST, Int, Level, cursor_to, limit_of, place_of
 from queen.server.routes.queues.queues import find_group, find_queue
 from queen.server.routes.views import DETAIL, LIST, group_summary, lease_info, of_row
@@ -41,6 +42,7 @@ ROUTES, route = new_routes()
     {200: Groups},
     query=GroupsQuery,
     problems=(errors.QueueNotFound,),
+    everywhere=Paged("consumer_groups", as_sorted(name="consumer_group")),
 )
 async def list_groups(call: Call) -> Answer:
     """List groups with their lag."""
@@ -189,6 +191,7 @@ async def seek(call: Call) -> Answer:
     Permission.DESTROY,
     {200: GroupDeleted},
     problems=(errors.GroupNotFound,),
+    everywhere=Summed(of_deleted),
 )
 @route(
     "DELETE /api/v1/consumer-groups/{group}/queues/{queue}",

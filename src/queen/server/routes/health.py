@@ -1,5 +1,6 @@
 """Probes: liveness, readiness and health."""
 
+import asyncio
 import time
 from importlib.metadata import version
 from typing import Literal
@@ -67,13 +68,20 @@ async def livez(call: Call) -> Answer:
     query=ReadyQuery,
 )
 async def readyz(call: Call) -> Answer:
-    """Check that the database is available and migrated, and the process is not stopping."""
+    """
+    Check that the database is available and migrated, and the process is not stopping.
+
+    With several databases, one is enough.
+    """
     query = call.query(ReadyQuery)
-    checks = {
-        "draining": "stopping" if call.state.is_draining else "ok",
-        **await call.state.readiness.checks(),
-    }
-    is_ready = all(each == "ok" for each in checks.values())
+    databases = await _databases(call)
+    checks = {"draining": "stopping" if call.state.is_draining else "ok"}
+    for name, found in databases.items():
+        suffix = "" if len(databases) == 1 else f" {name}"
+        checks |= {f"{check}{suffix}": result for check, result in found.items()}
+    # With several databases, queues in the others still work.
+    works = any(all(each == "ok" for each in found.values()) for found in databases.values())
+    is_ready = works and not call.state.is_draining
     return Answer(
         Ready(
             status="ready" if is_ready else "unready",
@@ -90,7 +98,8 @@ async def health(call: Call) -> Answer:
     """Return whether the process can use the database; with `browse`, also its version."""
     if not call.state.settings.health_check_enabled:
         raise errors.NoSuchRoute("this route is disabled by HEALTH_CHECK_ENABLED")
-    is_connected = (await call.state.readiness.checks())["database"] == "ok"
+    databases = await _databases(call)
+    is_connected = any(found["database"] == "ok" for found in databases.values())
     status = "healthy" if is_connected else "unhealthy"
     if not await _is_known(call):
         return Answer(Health(status=status), status=200 if is_connected else 503)
@@ -103,6 +112,15 @@ async def health(call: Call) -> Answer:
         ),
         status=200 if is_connected else 503,
     )
+
+
+async def _databases(call: Call) -> dict[str, dict[str, str]]:
+    """The checks of each database."""
+    cluster = call.state.cluster
+    found = await asyncio.gather(
+        *(call.state.of_engine[each].readiness.checks() for each in cluster.engines.values())
+    )
+    return dict(zip(cluster.engines, found, strict=True))
 
 
 async def _is_known(call: Call) -> bool:

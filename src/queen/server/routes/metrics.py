@@ -12,6 +12,7 @@ from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, new_routes
 from queen.server.routes.pipelines import visible_pipelines
+from queen.store.connection.database import Record
 from queen.wire.messages import Request, Wire
 from queen.wire.resources import Text
 
@@ -100,14 +101,16 @@ async def metrics_per_object(call: Call) -> Answer:
             "this route is disabled. Set QUEEN_METRICS_PER_OBJECT=true to enable it."
         )
     query = call.query(ObjectsQuery)
-    analytics = Analytics(call.state.engine.store, call.state.settings)
-    ids: list[int] | None = None
-    if query != ObjectsQuery():
-        found = await analytics.queues(
-            namespace=query.namespace, task=query.task, queue=query.queue
-        )
-        ids = [row["id"] for row in found]
-    rows = await analytics.depths(ids)
+    rows: list[Record] = []
+    for engine in call.state.cluster.engines.values():
+        analytics = Analytics(engine.store, call.state.settings)
+        ids: list[int] | None = None
+        if query != ObjectsQuery():
+            found = await analytics.queues(
+                namespace=query.namespace, task=query.task, queue=query.queue
+            )
+            ids = [row["id"] for row in found]
+        rows += await analytics.depths(ids)
     whole = Snapshot(values=[each for row in rows for each in values_of(row)])
     snapshot = await _visible(call, whole)
     return Answer(render(snapshot, _metrics(call, telemetry.PER_OBJECT)), media_type=_TEXT)

@@ -5,8 +5,9 @@ from typing import Any
 
 from queen import errors
 from queen.server.auth.permissions import Permission
+from queen.server.databases.merges import by_number
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, new_routes
+from queen.server.http.call import Call, Paged, new_routes
 from queen.server.http.cursors import Int, cursor_after, limit_of, place_of
 from queen.server.routes.views import operation_info
 from queen.store.connection.database import Record
@@ -21,6 +22,7 @@ ROUTES, route = new_routes()
     Permission.BROWSE,
     {200: Operations},
     query=PageQuery,
+    everywhere=Paged("operations", by_number),
 )
 async def list_operations(call: Call) -> Answer:
     """List operations, newest first."""
@@ -45,6 +47,7 @@ async def list_operations(call: Call) -> Answer:
     Permission.BROWSE,
     {200: OperationStarted},
     problems=(errors.NotFound,),
+    is_searched=True,
 )
 async def show(call: Call) -> Answer:
     """Return the progress of an operation."""
@@ -57,6 +60,7 @@ async def show(call: Call) -> Answer:
     Permission.OPERATE,
     {200: OperationStarted},
     problems=(errors.NotFound,),
+    is_searched=True,
 )
 async def cancel(call: Call) -> Answer:
     """Cancel an operation. Finished steps are not undone."""

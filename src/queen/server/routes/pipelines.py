@@ -7,8 +7,9 @@ from typing import Any, Final
 from queen import errors
 from queen.engine.metrics.series import Analytics
 from queen.server.auth.permissions import Permission
+from queen.server.databases.merges import by, by_queue_and_name
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, new_routes
+from queen.server.http.call import Call, Paged, new_routes
 from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.server.routes.views import of_row
 from queen.store.connection.database import Record
@@ -33,7 +34,12 @@ ROUTES, route = new_routes()
 
 
 @route(
-    "GET /api/v1/pipelines", "List pipelines", Permission.BROWSE, {200: Pipelines}, query=PageQuery
+    "GET /api/v1/pipelines",
+    "List pipelines",
+    Permission.BROWSE,
+    {200: Pipelines},
+    query=PageQuery,
+    everywhere=Paged("pipelines", by("name")),
 )
 async def list_pipelines(call: Call) -> Answer:
     """List pipelines by name, including ended ones."""
@@ -56,6 +62,7 @@ async def list_pipelines(call: Call) -> Answer:
     Permission.BROWSE,
     {200: Pipeline},
     problems=(errors.NotFound,),
+    is_searched=True,
 )
 async def show(call: Call) -> Answer:
     """Return the last report of a pipeline."""
@@ -69,6 +76,7 @@ async def show(call: Call) -> Answer:
     {200: PipelineSeries},
     query=RangeQuery,
     problems=(errors.NotFound,),
+    is_searched=True,
 )
 async def series(call: Call) -> Answer:
     """Return rate, lag, batch time and late rows of a pipeline over time, in buckets."""
@@ -100,7 +108,14 @@ def _point(at: int, row: Record | None) -> PipelinePoint:
     return PipelinePoint(t=datetime.fromtimestamp(at, UTC), **known)
 
 
-@route("GET /api/v1/holds", "List holds", Permission.BROWSE, {200: Holds}, query=PageQuery)
+@route(
+    "GET /api/v1/holds",
+    "List holds",
+    Permission.BROWSE,
+    {200: Holds},
+    query=PageQuery,
+    everywhere=Paged("holds", by_queue_and_name),
+)
 async def list_holds(call: Call) -> Answer:
     """List the holds that keep messages from retention, with the messages that each keeps."""
     query = call.query(PageQuery)
@@ -134,7 +149,14 @@ async def release_hold(call: Call) -> Answer:
     return Answer(Counted(count=1))
 
 
-@route("GET /api/v1/archives", "List archives", Permission.BROWSE, {200: Archives}, query=PageQuery)
+@route(
+    "GET /api/v1/archives",
+    "List archives",
+    Permission.BROWSE,
+    {200: Archives},
+    query=PageQuery,
+    everywhere=Paged("archives", by("name")),
+)
 async def list_archives(call: Call) -> Answer:
     """List archives by name, with the messages that each has missed."""
     query = call.query(PageQuery)
@@ -157,6 +179,7 @@ async def list_archives(call: Call) -> Answer:
     Permission.DESTROY,
     {200: Counted},
     problems=(errors.NotFound,),
+    is_searched=True,
 )
 async def drop_archive(call: Call) -> Answer:
     """Drop an archive and its hold. The lake keeps its data."""

@@ -8,8 +8,9 @@ from queen import errors
 from queen.codec.encryption.keys import is_sealed
 from queen.engine.sources.schedules import Recurring
 from queen.server.auth.permissions import Permission
+from queen.server.databases.merges import by
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, new_routes
+from queen.server.http.call import Call, Paged, new_routes
 from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.store.connection.database import Record
 from queen.wire.messages import Pushed
@@ -53,6 +54,7 @@ ROUTES, route = new_routes()
     Permission.BROWSE,
     {200: Schedules},
     query=SchedulesQuery,
+    everywhere=Paged("schedules", by("name")),
 )
 async def list_schedules(call: Call) -> Answer:
     """List schedules by name, without their payloads."""
@@ -80,6 +82,7 @@ async def list_schedules(call: Call) -> Answer:
     is_payload_view=True,
     query=RevealQuery,
     problems=(*_FINDING, errors.EncryptionUnavailable),
+    is_searched=True,
 )
 async def show(call: Call) -> Answer:
     """Return one schedule with the contents of its messages."""
@@ -108,9 +111,18 @@ async def put(call: Call) -> Answer:
     A schedule pushes on behalf of its creator, so this also needs `produce`.
     """
     request = await call.body(ScheduleRequest)
-    engine = call.state.engine
     await call.require_queues(Permission.CONFIGURE, {request.queue})
     await call.require_queues(Permission.PRODUCE, {request.queue})
+    call.go_to(await call.state.cluster.of_queue(request.queue))
+    engine = call.state.engine
+    for other in call.state.of_engine:
+        found = None if other is engine else await other.schedules.find(request.name)
+        if found is not None:
+            await call.require_queues(Permission.CONFIGURE, {found["queue"]})
+            raise errors.CrossShard(
+                f"schedule {request.name} exists in another database than queue {request.queue}."
+                " Delete it first, or choose another name."
+            )
     old = await engine.schedules.find(request.name)
     queues: set[str] = set()
     if old is not None:
@@ -144,6 +156,7 @@ async def put(call: Call) -> Answer:
     Permission.CONFIGURE,
     {200: Schedule},
     problems=_FINDING,
+    is_searched=True,
 )
 async def pause(call: Call) -> Answer:
     """Stop ticks until the schedule is resumed."""
@@ -156,6 +169,7 @@ async def pause(call: Call) -> Answer:
     Permission.CONFIGURE,
     {200: Schedule},
     problems=_FINDING,
+    is_searched=True,
 )
 async def resume(call: Call) -> Answer:
     """Resume with the next tick. Ticks during the pause are skipped."""
@@ -168,6 +182,7 @@ async def resume(call: Call) -> Answer:
     Permission.CONFIGURE,
     {201: Pushed, 202: Pushed},
     problems=(*_FINDING, errors.QueueFull, errors.SchemaViolation, errors.PayloadTooLarge),
+    is_searched=True,
 )
 async def run(call: Call) -> Answer:
     """Push the schedule's message now, in addition to its ticks. Also needs `produce`."""
@@ -193,6 +208,7 @@ async def run(call: Call) -> Answer:
     Permission.CONFIGURE,
     {200: ScheduleDeleted},
     problems=_FINDING,
+    is_searched=True,
 )
 async def delete(call: Call) -> Answer:
     """Delete a schedule. Pushed messages stay."""

@@ -6,8 +6,9 @@ import msgspec
 
 from queen.horizon import holder
 from queen.server.auth.permissions import Permission
+from queen.server.databases.merges import of_duties, of_migrations, of_tables, same
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, new_routes
+from queen.server.http.call import Call, Summed, new_routes
 from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.server.routes.views import of_row
 from queen.settings import SECRETS
@@ -75,19 +76,31 @@ async def show_config(call: Call) -> Answer:
     )
 
 
-@route("GET /api/v1/system/migrations", "Show migrations", Permission.ADMIN, {200: Migrations})
+@route(
+    "GET /api/v1/system/migrations",
+    "Show migrations",
+    Permission.ADMIN,
+    {200: Migrations},
+    everywhere=Summed(of_migrations),
+)
 async def show_migrations(call: Call) -> Answer:
     """List applied and missing migrations."""
     rows = await call.state.engine.store.instances.migrations()
     return Answer(
         Migrations(
             applied=[of_row(Migration, row) for row in rows],
-            pending=await pending(call.state.settings.dsn),
+            pending=await pending(call.state.engine.store.database.dsn),
         )
     )
 
 
-@route("GET /api/v1/system/tables", "Show tables", Permission.ADMIN, {200: Tables})
+@route(
+    "GET /api/v1/system/tables",
+    "Show tables",
+    Permission.ADMIN,
+    {200: Tables},
+    everywhere=Summed(of_tables),
+)
 async def show_tables(call: Call) -> Answer:
     """Return table sizes, dead rows, vacuum times, and the oldest open transaction."""
     diagnosis = Diagnosis(call.state.engine.store.database)
@@ -105,7 +118,13 @@ async def show_tables(call: Call) -> Answer:
     )
 
 
-@route("GET /api/v1/system/upkeep", "Show background tasks", Permission.ADMIN, {200: Duties})
+@route(
+    "GET /api/v1/system/upkeep",
+    "Show background tasks",
+    Permission.ADMIN,
+    {200: Duties},
+    everywhere=Summed(of_duties),
+)
 async def show_upkeep(call: Call) -> Answer:
     """List background tasks, their owners and their delays."""
     rows = await call.state.engine.store.instances.duties()
@@ -149,6 +168,7 @@ async def show_pop(call: Call) -> Answer:
     Permission.ADMIN,
     {200: Maintenance},
     body=MaintenanceRequest,
+    everywhere=Summed(same),
 )
 async def set_push(call: Call) -> Answer:
     """Start or stop buffering pushes, on all servers."""
@@ -161,6 +181,7 @@ async def set_push(call: Call) -> Answer:
     Permission.ADMIN,
     {200: Maintenance},
     body=MaintenanceRequest,
+    everywhere=Summed(same),
 )
 async def set_pop(call: Call) -> Answer:
     """Stop or resume pops, on all servers."""

@@ -6,8 +6,9 @@ from queen import errors
 from queen.codec.ids import id_of
 from queen.codec.names import check_name
 from queen.server.auth.permissions import Permission
+from queen.server.databases.merges import by, join_names
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, new_routes
+from queen.server.http.call import Call, Paged, new_routes
 from queen.server.http.cursors import Int, cursor_after, cursor_to, limit_of, place_of
 from queen.server.routes.views import trace_event
 from queen.store.connection.database import Record
@@ -56,8 +57,10 @@ async def add(call: Call) -> Answer:
         raise errors.PayloadTooLarge(
             f"data has {len(data)} bytes; the limit is {settings.max_trace_bytes}"
         )
-    store = call.state.engine.store
     partition_id = id_of(request.partition_id)
+    if partition_id:
+        call.go_to(call.state.cluster.of_id(partition_id))
+    store = call.state.engine.store
     partition = await store.browse.partition(partition_id) if partition_id else None
     if partition is None:
         raise call.missing(
@@ -113,6 +116,7 @@ async def of_message(call: Call) -> Answer:
     Permission.BROWSE,
     {200: Traces},
     query=PageQuery,
+    everywhere=Paged("traces", by("created_at")),
 )
 async def of_name(call: Call) -> Answer:
     """List the events with a name, in time order."""
@@ -142,6 +146,7 @@ def _page(rows: list[Record], limit: int) -> Answer:
     Permission.BROWSE,
     {200: TraceNames},
     query=TraceNamesQuery,
+    everywhere=Paged("names", by("name"), join=join_names),
 )
 async def names(call: Call) -> Answer:
     """List the names in use, with their counts and last use."""

@@ -6,8 +6,9 @@ import msgspec
 
 from queen import errors
 from queen.server.auth.permissions import Permission
+from queen.server.databases.merges import by
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, new_routes, trace_of
+from queen.server.http.call import Call, Paged, new_routes, trace_of
 from queen.server.http.cursors import Int, cursor_after, limit_of, place_of
 from queen.server.http.waiting import seconds_of, wait_for
 from queen.server.middleware import tracing
@@ -76,6 +77,17 @@ async def start(call: Call) -> Answer:
     if not plan.queues:
         # A workflow without queues has no owner.
         call.caller.require_unscoped()
+    engine = await call.state.cluster.of_transaction(queues=plan.queues)
+    for other in call.state.of_engine:
+        if (
+            request.id is not None
+            and other is not engine
+            and await other.store.workflows.one(request.id) is not None
+        ):
+            raise errors.CrossShard(
+                "a workflow with this id exists in another database; choose another id"
+            )
+    call.go_to(engine)
     call.state.heartbeat.require_push()
     parent = tracing.parent_of(call)
     trace_id = parent and trace_of(parent)
@@ -95,6 +107,7 @@ async def start(call: Call) -> Answer:
     Permission.BROWSE,
     {200: Workflows},
     query=WorkflowsQuery,
+    everywhere=Paged("workflows", by("created_at", is_down=True)),
 )
 async def list_workflows(call: Call) -> Answer:
     """List workflows, newest first, without their steps."""
@@ -126,6 +139,7 @@ async def list_workflows(call: Call) -> Answer:
     is_payload_view=True,
     query=WorkflowQuery,
     problems=(errors.WorkflowNotFound, errors.TooManyWaiters),
+    is_searched=True,
 )
 async def show(call: Call) -> Answer:
     """Return one workflow with its steps; with `wait`, after its end or after `timeout`."""
@@ -151,6 +165,7 @@ async def show(call: Call) -> Answer:
     {200: StepInfo},
     is_payload_view=True,
     problems=(errors.WorkflowNotFound,),
+    is_searched=True,
 )
 async def show_step(call: Call) -> Answer:
     """Return one step of a workflow with its state and result."""
@@ -170,6 +185,7 @@ async def show_step(call: Call) -> Answer:
     is_payload_view=True,
     query=PartsQuery,
     problems=(errors.WorkflowNotFound, errors.NotFound),
+    is_searched=True,
 )
 async def parts(call: Call) -> Answer:
     """List the parts of a map step, one per item of its list."""
@@ -196,6 +212,7 @@ async def parts(call: Call) -> Answer:
     {200: Signalled},
     body=SignalRequest,
     problems=(errors.WorkflowNotFound, errors.NotFound, errors.InvalidItem, errors.PayloadTooLarge),
+    is_searched=True,
 )
 async def signal(call: Call) -> Answer:
     """Signal a workflow. Steps that have not started yet remember the signal."""
@@ -217,6 +234,7 @@ async def signal(call: Call) -> Answer:
     {200: Cancelled},
     body=CancelRequest,
     problems=(errors.WorkflowNotFound,),
+    is_searched=True,
 )
 async def cancel(call: Call) -> Answer:
     """Cancel a workflow: start no more steps. With `compensate`, undo completed ones."""
@@ -236,6 +254,7 @@ async def cancel(call: Call) -> Answer:
     {200: Retried},
     body=WorkflowRetryRequest,
     problems=(errors.WorkflowNotFound, errors.NotRetryable),
+    is_searched=True,
 )
 async def retry(call: Call) -> Answer:
     """Retry the failed steps and their successors. Completed steps stay completed."""
@@ -253,6 +272,7 @@ async def retry(call: Call) -> Answer:
     Permission.DESTROY,
     {200: WorkflowDeleted},
     problems=(errors.WorkflowNotFound, errors.WorkflowRunning),
+    is_searched=True,
 )
 async def delete(call: Call) -> Answer:
     """Delete a workflow that has ended, with its steps and results."""

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from msgspec import structs
 
 from queen.server.http.answer import Answer
-from queen.server.routes.messaging.pop import Popped
+from queen.server.routes.messaging.pop import PopAnswered
 from queen.server.stream.operations import ConsumeRequest
 
 _MOST_POPS: Final = 16
@@ -135,7 +135,7 @@ class Subscription:
         """Send the result of a pop, and use its remaining credit again."""
         if answer is None:
             return
-        is_empty = not isinstance(answer, Popped)
+        is_empty = not isinstance(answer, PopAnswered)
         self._credit += size if is_empty else size - answer.messages
         if is_empty:
             if self._rest is not None:

@@ -94,7 +94,7 @@ async def _add(
     producer = Producer(producer_id, sequence or 0, scope) if producer_id is not None else None
     given = [_item(job, producer.mint(at) if producer else None) for at, job in enumerate(jobs)]
     items = with_trace(call, given)
-    result = await call.state.engine.push(
+    result = await call.state.cluster.push(
         items,
         producer_id=producer_id,
         sequence=sequence,
@@ -116,10 +116,11 @@ async def _add(
 
 async def _require_unordered(call: Call, names: set[str]) -> None:
     """Create missing queues for jobs. Raises InvalidItem for an ordered queue."""
-    engine = call.state.engine
-    known = await engine.catalogue.queues(names)
+    cluster = call.state.cluster
+    known = await cluster.queues(names)
     for name in names:
         if name not in known and call.state.settings.auto_create:
+            engine = await cluster.of_new_queue(name)
             await engine.queues.configure(name, QUEUE.columns())
         elif name in known and known[name].is_ordered:
             raise errors.InvalidItem(
@@ -273,15 +274,13 @@ async def renew(call: Call) -> Answer:
         queues = {*report.queues, *(each.queue for each in report.jobs)}
         await call.require_queues(Permission.CONSUME, queues)
         call.state.metrics.process.jobs.add_report(report)
-    engine = call.state.engine
+    cluster = call.state.cluster
     results = (
-        await engine.extend_many(request.lease_ids, seconds=request.seconds)
+        await cluster.extend_many(request.lease_ids, seconds=request.seconds)
         if request.lease_ids
         else []
     )
-    cancelled = await engine.results.cancelled(
-        [(each.id, each.message_id) for each in request.jobs]
-    )
+    cancelled = await cluster.cancelled([(each.id, each.message_id) for each in request.jobs])
     return Answer(RenewResponse(results=results, cancelled=cancelled))
 
 

@@ -7,8 +7,9 @@ from queen import errors
 from queen.codec.names import QUEUE_MODE
 from queen.engine.metrics.series import MAX_QUEUES, Analytics
 from queen.server.auth.permissions import Permission
+from queen.server.databases.merges import by
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, new_routes
+from queen.server.http.call import Call, Paged, new_routes
 from queen.server.http.cursors import cursor_after, place_of
 from queen.server.operations.kinds import count_letters
 from queen.server.routes.operations import begin, check_holds
@@ -40,6 +41,7 @@ ROUTES, route = new_routes()
     tag="job_queues",
     query=MetricsQuery,
     problems=(errors.QueueNotFound,),
+    everywhere=Paged("queues", by("queue")),
 )
 async def metrics(call: Call) -> Answer:
     """Return the current jobs of queues, and counts of the last hour."""
@@ -123,6 +125,7 @@ async def clean(call: Call) -> Answer:
     request = await call.body(CleanRequest)
     await call.require_queues(Permission.DESTROY, {request.queue})
     call.audit(queue=request.queue)
+    call.go_to(await call.state.cluster.of_queue(request.queue))
     engine = call.state.engine
     await engine.queues.one(request.queue)
     now: datetime = (await engine.store.database.fetch("now"))[0]["now"]

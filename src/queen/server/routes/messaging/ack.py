@@ -73,7 +73,7 @@ async def _acknowledge(
 ) -> list[Acknowledged]:
     await check_acks(call, acknowledgments)
     tracing.describe_settle(call.span, len(acknowledgments), group)
-    return await call.state.engine.acknowledge(acknowledgments, consumer_group=group)
+    return await call.state.cluster.acknowledge(acknowledgments, consumer_group=group)
 
 
 async def check_acks(call: Call, acknowledgments: Sequence[Acknowledgment]) -> None:

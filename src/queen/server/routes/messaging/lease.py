@@ -32,7 +32,7 @@ async def extend(call: Call) -> Answer:
     request = await call.body(ExtendRequest)
     lease_id = call.parameters["leaseId"]
     await call.require_leases([lease_id])
-    (result,) = await call.state.engine.extend_many([lease_id], seconds=request.seconds)
+    (result,) = await call.state.cluster.extend_many([lease_id], seconds=request.seconds)
     if result.code is not None:
         raise refusal_of(result)
     return Answer(result)
@@ -57,7 +57,7 @@ async def extend_leases(call: Call, request: ExtendManyRequest) -> Answer:
     if not request.lease_ids:
         raise errors.BadRequest("the request has no leases")
     await call.require_leases(request.lease_ids)
-    results = await call.state.engine.extend_many(request.lease_ids, seconds=request.seconds)
+    results = await call.state.cluster.extend_many(request.lease_ids, seconds=request.seconds)
     return Answer(ExtendManyResponse(results=results))
 
 
@@ -77,7 +77,7 @@ async def complete(call: Call) -> Answer:
 async def complete_lease(call: Call, lease_id: str) -> Answer:
     """Acknowledge the rest of a delivery."""
     await call.require_leases([lease_id])
-    settled = await call.state.engine.ack(lease_id)
+    settled = await call.state.cluster.of_lease(lease_id).ack(lease_id)
     tracing.describe_settle(call.span, settled, None)
     return Answer(Completed(lease_id=lease_id, settled=settled))
 
@@ -98,5 +98,5 @@ async def release(call: Call) -> Answer:
 async def release_lease(call: Call, lease_id: str) -> Answer:
     """Return the rest of a delivery to the queue."""
     await call.require_leases([lease_id])
-    await call.state.engine.release(lease_id)
+    await call.state.cluster.of_lease(lease_id).release(lease_id)
     return Answer(Released(lease_id=lease_id))

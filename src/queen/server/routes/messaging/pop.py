@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from queen import errors
+from queen.cluster.pop import Popped
 from queen.codec.names import QUEUE_MODE, check_name
 from queen.engine.caches.catalogue import Queue
-from queen.engine.pop.delivery import Delivery
 from queen.server.auth.permissions import Permission
 from queen.server.decoding.violations import refused
 from queen.server.http import message_json
@@ -122,7 +122,7 @@ async def pop(call: Call) -> Answer:
     return await take(call, query)
 
 
-class Popped(Answer):
+class PopAnswered(Answer):
     """The response of a pop."""
 
     __slots__ = ("messages",)
@@ -132,7 +132,7 @@ class Popped(Answer):
 
 
 async def take(call: Call, query: PopQuery) -> Answer:
-    """Lease messages for a decoded request; a `Popped` if there are any."""
+    """Lease messages for a decoded request; a `PopAnswered` if there are any."""
     request = _pop_request(call, query)
     call.caller.require(Permission.CONSUME)  # The route of a stream has no permission.
     if call.caller.scopes is not None:
@@ -143,14 +143,13 @@ async def take(call: Call, query: PopQuery) -> Answer:
     elif call.state.heartbeat.is_pop_off:
         return _MAINTENANCE
     call.state.unsent.require_room()
-    engine = call.state.engine
     if request.queue is not None:
-        engine.catalogue.refresh([request.queue])
-    undo = _cannot_undo if request.auto_ack else engine.give_back
+        call.state.cluster.refresh(request.queue)
+    undo = _cannot_undo if request.auto_ack else Popped.give_back
     if acknowledgments:
         return await _acknowledge_and_take(call, query, request, acknowledgments, undo)
-    deliveries = await wait_for(call, engine.pop(request), undo=undo)
-    return await _answer(call, query, request, deliveries)
+    popped = await wait_for(call, call.state.cluster.pop(request), undo=undo)
+    return await _answer(call, query, request, popped)
 
 
 async def _acknowledge_and_take(
@@ -158,25 +157,25 @@ async def _acknowledge_and_take(
     query: PopQuery,
     request: PopRequest,
     acknowledgments: Sequence[Acknowledgment],
-    undo: Callable[[Sequence[Delivery]], Awaitable[None]],
+    undo: Callable[[Popped], Awaitable[None]],
 ) -> Answer:
-    engine, group = call.state.engine, request.consumer_group
-    deliveries: list[Delivery] = []
+    cluster, group = call.state.cluster, request.consumer_group
     if call.state.heartbeat.is_pop_off:
-        acknowledged = await engine.acknowledge(acknowledgments, consumer_group=group)
+        acknowledged = await cluster.acknowledge(acknowledgments, consumer_group=group)
+        popped = Popped(call.state.engine, [])
     else:
         results: asyncio.Future[list[Acknowledged]] = asyncio.get_running_loop().create_future()
-        both = engine.pop_and_acknowledge(
+        both = cluster.pop_and_acknowledge(
             request, acknowledgments, consumer_group=group, results=results
         )
         try:
-            acknowledged, deliveries = await wait_for(call, both, undo=lambda each: undo(each[1]))
+            acknowledged, popped = await wait_for(call, both, undo=lambda each: undo(each[1]))
         except ClientGone as gone:
             # A client that cancelled a pop of its stream still reads the response.
             start = _start(await results)
             gone.response = b'%b"%b":[],"reason":"cancelled"}' % (start, query.layout.encode())
             raise
-    answer = await _answer(call, query, request, deliveries)
+    answer = await _answer(call, query, request, popped)
     start = _start(acknowledged)
     if answer.body is None:
         return Answer(b'%b"%b":[]}' % (start, query.layout.encode()), headers=answer.headers)
@@ -189,12 +188,10 @@ def _start(acknowledged: Sequence[Acknowledged]) -> bytes:
     return b'{"acknowledged":%b,' % message_json.acknowledged(acknowledged)
 
 
-async def _answer(
-    call: Call, query: PopQuery, request: PopRequest, deliveries: list[Delivery]
-) -> Answer:
+async def _answer(call: Call, query: PopQuery, request: PopRequest, popped: Popped) -> Answer:
+    engine, deliveries = popped
     if not deliveries:
         return await _empty(call, request)
-    engine = call.state.engine
     queues: dict[str, Queue] = {}
     # The leases have begun, so cached or missing options are acceptable.
     with contextlib.suppress(errors.QueenError):
@@ -202,16 +199,16 @@ async def _answer(
     tracing.describe_pop(call.span, deliveries, request.consumer_group)
     encode = message_json.popped_runs if query.layout == "runs" else message_json.popped
     body = encode(deliveries, queues)
-    answer = Popped(body, undo=functools.partial(engine.give_back, deliveries))
+    answer = PopAnswered(body, undo=functools.partial(engine.give_back, deliveries))
     answer.messages = sum(map(len, deliveries))
     for delivery in deliveries:
         delivery.runs = []  # Otherwise a slow client keeps them in memory with the body.
     return answer
 
 
-async def _cannot_undo(deliveries: Sequence[Delivery]) -> None:
+async def _cannot_undo(popped: Popped) -> None:
     """Raise OutcomeUnknown for messages that were acknowledged by the pop itself."""
-    if deliveries:
+    if popped.deliveries:
         raise errors.OutcomeUnknown(
             "The API key or token was revoked during this pop. Its messages were acknowledged "
             "automatically and are not delivered."
@@ -263,7 +260,7 @@ async def _empty(call: Call, request: PopRequest) -> Answer:
         return _MAINTENANCE
     if request.queue is None:
         return _EMPTY
-    queues = await call.state.engine.catalogue.queues({request.queue})
+    queues = await call.state.cluster.queues({request.queue})
     queue = queues.get(request.queue)
     return _PAUSED if queue is not None and queue.is_paused else _EMPTY
 

@@ -50,7 +50,7 @@ async def store(call: Call, request: PushRequest) -> Answer:
         await call.require_queues(Permission.PRODUCE, {item.queue for item in request.items})
     tracing.describe_push(call.span, request.items)
     items = with_trace(call, request.items)
-    result = await call.state.engine.push(
+    result = await call.state.cluster.push(
         items,
         producer_id=request.producer_id,
         sequence=request.sequence,

@@ -51,14 +51,8 @@ async def transaction(call: Call) -> Answer:
             if not each.items:
                 raise errors.BadRequest("a push needs at least one item", failed_index=index)
             items.extend(each.items)
-    if call.state.settings.require_lease:
-        require_leases(request.operations)
-    if acks:
-        await call.require_acks(acks)
-    if request.required_leases:
-        await call.require_leases(request.required_leases)
+    await _authorize(call, request, acks, items)
     if items:
-        await call.require_queues(Permission.PRODUCE, {item.queue for item in items})
         call.state.heartbeat.require_push()
     try:
         if advances:
@@ -85,6 +79,28 @@ async def transaction(call: Call) -> Answer:
             success=True,
             results=_results(request, result),
             replayed=result.is_replayed,
+        )
+    )
+
+
+async def _authorize(
+    call: Call, request: TransactionRequest, acks: list[AckOperation], items: list[PushItem]
+) -> None:
+    """Check the caller's scopes, and use the database of the transaction."""
+    if call.state.settings.require_lease:
+        require_leases(request.operations)
+    if acks:
+        await call.require_acks(acks)
+    if request.required_leases:
+        await call.require_leases(request.required_leases)
+    if items:
+        await call.require_queues(Permission.PRODUCE, {item.queue for item in items})
+    call.go_to(
+        await call.state.cluster.of_transaction(
+            acknowledgments=acks,
+            items=items,
+            required_leases=request.required_leases,
+            consumer_group=request.consumer_group,
         )
     )
 

@@ -8,8 +8,9 @@ from queen import errors
 from queen.codec.names import check_queue_name
 from queen.codec.schemas import PayloadSchema
 from queen.server.auth.permissions import Permission
+from queen.server.databases.merges import by
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, new_routes
+from queen.server.http.call import Call, Paged, new_routes
 from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.store.connection.database import Record
 from queen.wire.options import Configured, ConfigureRequest, QueueConfiguration, QueueOptions
@@ -24,6 +25,7 @@ ROUTES, route = new_routes()
     Permission.BROWSE,
     {200: QueueConfigurations},
     query=PageQuery,
+    everywhere=Paged("queues", by("queue")),
 )
 async def list_options(call: Call) -> Answer:
     """List queues with all their options, by name, and the options of a new queue."""
@@ -65,8 +67,9 @@ async def configure(call: Call) -> Answer:
     """Create a queue, or change its namespace, task and options."""
     request = await call.body(ConfigureRequest)
     await call.require_scope(Permission.CONFIGURE, request.queue, request.namespace, is_made=True)
-    engine = call.state.engine
     check_queue_name("queue", request.queue, call.state.settings.max_name_bytes)
+    call.go_to(await call.state.cluster.of_new_queue(request.queue, request.namespace))
+    engine = call.state.engine
     columns = request.options.columns()
     _check_options(call, request)
     if columns.get("schema") is not None:

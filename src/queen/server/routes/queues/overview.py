@@ -3,8 +3,9 @@
 from typing import Final
 
 from queen.server.auth.permissions import Permission
+from queen.server.databases.merges import of_overviews, scopes
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, new_routes
+from queen.server.http.call import Call, Summed, new_routes
 from queen.server.http.cursors import cursor_after, limit_of, place_of
 from queen.server.routes.queues.queues import read_figures, summary
 from queen.server.routes.views import total, worst_of
@@ -34,6 +35,7 @@ ROUTES, route = new_routes()
     tag="queues",
     query=OverviewQuery,
     is_shared=True,
+    everywhere=Summed(of_overviews),
 )
 async def overview(call: Call) -> Answer:
     """Return the totals of all queues that the caller may see."""
@@ -64,6 +66,7 @@ async def overview(call: Call) -> Answer:
     {200: Namespaces},
     tag="queues",
     query=PageQuery,
+    everywhere=scopes("namespaces"),
 )
 async def namespaces(call: Call) -> Answer:
     """List namespaces in use, with the totals of their queues."""
@@ -78,6 +81,7 @@ async def namespaces(call: Call) -> Answer:
     {200: Tasks},
     tag="queues",
     query=PageQuery,
+    everywhere=scopes("tasks"),
 )
 async def tasks(call: Call) -> Answer:
     """List tasks in use, with the totals of their queues."""

@@ -6,8 +6,9 @@ from typing import Any, Final
 from queen import errors
 from queen.codec.ids import reference
 from queen.server.auth.permissions import Permission
+from queen.server.databases.merges import as_sorted
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, new_routes
+from queen.server.http.call import Call, Paged, new_routes
 from queen.server.http.cursors import (
     LARGEST,
     Int,
@@ -77,6 +78,7 @@ ROUTES, route = new_routes()
     {200: Queues},
     is_shared=True,
     query=QueuesQuery,
+    everywhere=Paged("queues", as_sorted()),
 )
 async def list_queues(call: Call) -> Answer:
     """List queues with their counts."""

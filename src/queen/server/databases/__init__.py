@@ -1,0 +1,1 @@
+"""Requests of a server with several databases."""

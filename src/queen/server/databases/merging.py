@@ -1,0 +1,166 @@
+"""Lists and sums over all databases."""
+
+import asyncio
+import copy
+import heapq
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import structs
+
+from queen import errors
+from queen.engine.engine import Engine
+from queen.server.http.answer import Answer
+from queen.server.http.call import Call, Order, Paged, Route, Summed
+
+_PARTIAL: Final = "Queen-Partial"
+"""Names databases that a list or sum lacks, because they are unavailable."""
+_ABSENT: Final = errors.NotFound.http_status
+Cursors = dict[str, str | None]
+"""The cursor in the list of each database that has more; None for its start."""
+
+
+async def answer(call: Call, route: Route, merge: Paged | Summed) -> Answer:
+    """Call the handler for each database, and merge the responses."""
+    if isinstance(merge, Paged):
+        return await _page(call, route, merge)
+    if route.body is not None:
+        call.keeps_body = True
+        await call.body(route.body)
+    engines = call.state.cluster.engines
+    found, partial = await _of_each(engines, lambda _, engine: _at(call, route, engine))
+    bodies = [_decode(route, each) for each in found.values()]
+    if partial and route.method != "GET":
+        raise errors.DatabaseUnavailable(
+            f"database {partial[0]} is unavailable, and the others have changed. Send the request"
+            " again when it is back."
+        )
+    return _merged(merge.combine(bodies), next(iter(found.values())), partial)
+
+
+async def _page(call: Call, route: Route, merge: Paged) -> Answer:
+    assert route.query is not None
+    query: Any = call.query(route.query)
+    limit = min(query.limit or call.state.settings.api_default_limit, _most(call))
+    engines = call.state.cluster.engines
+    cursors = _cursors(query.cursor) if query.cursor else dict.fromkeys(engines)
+    wanted = {name: each for name, each in engines.items() if name in cursors}
+    if not wanted or len(wanted) < len(cursors):
+        raise errors.BadRequest("invalid cursor: it does not belong to this list")
+
+    async def read(name: str, engine: Engine, size: int = limit) -> Answer:
+        changed = structs.replace(query, cursor=cursors[name], limit=size)
+        return await _at(call, route, engine, changed)
+
+    found, partial = await _of_each(wanted, read)
+    pages = {name: _decode(route, each) for name, each in found.items()}
+    lists = {name: getattr(page, merge.field) for name, page in pages.items()}
+    entries, taken = _first(lists, merge, merge.order(query), limit)
+    following: Cursors = {name: cursors[name] for name in partial}
+    for name, page in pages.items():
+        if taken[name] == len(lists[name]):
+            if page.next_cursor is not None:
+                following[name] = page.next_cursor
+        elif taken[name]:
+            # Only a page that ends here has the cursor of this place.
+            again = _decode(route, await read(name, engines[name], taken[name]))
+            if again.next_cursor is not None:
+                following[name] = again.next_cursor
+        else:
+            following[name] = cursors[name]
+    changes = {
+        merge.field: entries,
+        "next_cursor": _encoded(following) if following else None,
+        **merge.rest([*pages.values()]),
+    }
+    body = structs.replace(next(iter(pages.values())), **changes)
+    return _merged(body, next(iter(found.values())), partial)
+
+
+def _first(
+    lists: Mapping[str, Sequence[Any]], merge: Paged, order: Order, limit: int
+) -> tuple[list[Any], dict[str, int]]:
+    """The first entries of sorted lists, and how many each list contributes."""
+    key, is_down = order
+    taken = dict.fromkeys(lists, 0)
+    entries: list[Any] = []
+    streams = ([(key(each), name, each) for each in some] for name, some in lists.items())
+    last: Any = None
+    for place, name, entry in heapq.merge(*streams, key=lambda each: each[0], reverse=is_down):
+        if merge.join is not None and entries and place == last:
+            entries[-1] = merge.join(entries[-1], entry)
+        elif len(entries) == limit:
+            break
+        else:
+            entries.append(entry)
+        last = place
+        taken[name] += 1
+    return entries, taken
+
+
+async def _of_each(
+    engines: Mapping[str, Engine], call: Callable[[str, Engine], Any]
+) -> tuple[dict[str, Answer], list[str]]:
+    """The responses of the databases, and those that are unavailable. Raises if all are."""
+    results: list[Any] = await asyncio.gather(
+        *(call(name, engine) for name, engine in engines.items()), return_exceptions=True
+    )
+    found: dict[str, Answer] = {}
+    partial: list[str] = []
+    failure: BaseException | None = None
+    absence: errors.QueenError | None = None
+    for name, result in zip(engines, results, strict=True):
+        if isinstance(result, errors.DatabaseUnavailable | errors.OutcomeUnknown):
+            partial.append(name)
+            failure = result
+        elif isinstance(result, errors.QueenError) and result.http_status == _ABSENT:
+            absence = result
+        elif isinstance(result, BaseException):
+            raise result
+        else:
+            found[name] = result
+    if not found:
+        raise absence if failure is None and absence is not None else cast("Any", failure)
+    return found, partial
+
+
+async def _at(call: Call, route: Route, engine: Engine, query: object = None) -> Answer:
+    """Call the handler for one database, maybe with another query."""
+    own = copy.copy(call)
+    own.go_to(engine)
+    if query is not None:
+        own.head = copy.copy(call.head)
+        own.head.queries = {type(query): query}
+    return await route.handler(own)
+
+
+def _decode(route: Route, found: Answer) -> Any:  # noqa: ANN401 - the struct of the route
+    type_ = route.answers[found.status]
+    assert type_ is not None
+    assert found.body is not None
+    return msgspec.json.decode(found.body, type=type_)
+
+
+def _merged(body: object, one: Answer, partial: Sequence[str]) -> Answer:
+    headers = dict(one.headers or {})
+    if partial:
+        headers[_PARTIAL] = ", ".join(partial)
+    return Answer(body, status=one.status, headers=headers or None, cache=one.cache)
+
+
+def _most(call: Call) -> int:
+    return call.state.settings.api_max_limit
+
+
+def _encoded(cursors: Cursors) -> str:
+    return urlsafe_b64encode(msgspec.json.encode(cursors)).rstrip(b"=").decode()
+
+
+def _cursors(text: str) -> Cursors:
+    try:
+        raw = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+        return msgspec.json.decode(raw, type=Cursors)
+    except (ValueError, UnicodeError, msgspec.DecodeError) as error:
+        raise errors.BadRequest("invalid cursor: it does not belong to this list") from error

@@ -1,0 +1,166 @@
+-- Databases join: the new one releases its slots, then gets empty ones of the first. Each step can be repeated.
+
+-- The sequences of ids without a slot, which are unique in all databases, and the last value of each.
+create or replace function queen.shared_sequences ()
+  returns table (name regclass, last_value bigint)
+  language sql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+  select 'queen.data_key_ids'::regclass, s.last_value from queen.data_key_ids s
+  union all
+  select 'queen.dead_letters_id_seq'::regclass, s.last_value from queen.dead_letters_id_seq s
+  union all
+  select 'queen.groups_id_seq'::regclass, s.last_value from queen.groups_id_seq s
+  union all
+  select 'queen.operations_id_seq'::regclass, s.last_value from queen.operations_id_seq s
+  union all
+  select 'queen.outbox_id_seq'::regclass, s.last_value from queen.outbox_id_seq s
+  union all
+  select 'queen.queues_id_seq'::regclass, s.last_value from queen.queues_id_seq s
+  union all
+  select 'queen.scheduled_id_seq'::regclass, s.last_value from queen.scheduled_id_seq s
+  union all
+  select 'queen.traces_id_seq'::regclass, s.last_value from queen.traces_id_seq s
+  union all
+  select 'queen.workflows_number_seq'::regclass, s.last_value from queen.workflows_number_seq s
+$$;
+
+-- Join this database with others. Ids without a slot are unique in all of them from now on.
+--
+-- p_number: 0 for the first database, which keeps its queues and slots. Another one must have no queues, and releases its
+-- slots. p_first: the name of the first database. p_values: the last values of its shared sequences by name, or null in the
+-- first.
+-- Raises QN024 if the database cannot join.
+create or replace function queen.join_databases (p_number smallint, p_name text, p_first text, p_values jsonb)
+  returns void
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_here queen.databases;
+begin
+  -- Queues are created before, and have a home then, or find the row of this database.
+  lock table queen.queues in share row exclusive mode;
+  select d.* into v_here from queen.databases d where d.is_here;
+  if v_here.name <> p_name or v_here.number <> p_number then
+    raise exception 'this is database % with number %, not % with number %', v_here.name, v_here.number, p_name, p_number
+      using errcode = 'QN024';
+  end if;
+  if v_here.name = p_name then
+    return;
+  end if;
+  if p_number <> 0 and exists (select 1 from queen.queues) then
+    raise exception 'it has queues already' using errcode = 'QN024';
+  end if;
+  insert into queen.databases (number, name, is_here) values (p_number, p_name, true);
+  if p_number = 0 then
+    insert into queen.homes (name, slot)
+    select distinct on (q.name) q.name, q.slot
+    from queen.queues q
+    order by q.name, q.deleted_at desc
+    on conflict do nothing;
+  else
+    update queen.slots s set state = 'gone', moved_to = p_first where s.state = 'owned';
+  end if;
+  -- All servers can use every slot now.
+  update queen.slots s set is_open = true where s.slot between 1 and 959 and not s.is_open;
+  -- Each database takes the values with its number as the remainder, above all that the first one used before.
+  alter sequence queen.data_key_ids increment by 1024;
+  alter sequence queen.dead_letters_id_seq increment by 1024;
+  alter sequence queen.groups_id_seq increment by 1024;
+  alter sequence queen.operations_id_seq increment by 1024;
+  alter sequence queen.outbox_id_seq increment by 1024;
+  alter sequence queen.queues_id_seq increment by 1024;
+  alter sequence queen.scheduled_id_seq increment by 1024;
+  alter sequence queen.traces_id_seq increment by 1024;
+  alter sequence queen.workflows_number_seq increment by 1024;
+  perform setval(
+    s.name, (greatest(s.last_value, (p_values ->> s.name::text)::bigint) / 1024 + 1) * 1024 + p_number, false
+  )
+  from queen.shared_sequences() s;
+end
+$$;
+
+-- Remove a database from the list of the first one, because it could not join.
+create or replace function queen.unlist_database (p_name text)
+  returns void
+  language sql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+  delete from queen.databases d where d.name = p_name and not d.is_here
+$$;
+
+-- List another database in the first one. Returns its number.
+create or replace function queen.list_database (p_name text)
+  returns smallint
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  lock table queen.databases in share row exclusive mode;
+  insert into queen.databases (number, name, is_here)
+  select coalesce(max(d.number), 0) + 1, p_name, false
+  from queen.databases d
+  on conflict (name) do nothing;
+  return (select d.number from queen.databases d where d.name = p_name);
+end
+$$;
+
+-- Begin to give slots without queues to another database: calls are rejected from now on. Returns those that are leaving.
+--
+-- Locks: the slots, exclusive.
+create or replace function queen.leave_slots (p_slots smallint[], p_to text)
+  returns setof smallint
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  c_class constant integer := hashtext('queen.slot');
+  c_all   constant integer := 1024;
+  v_slots smallint[];
+begin
+  -- Without a lock at first, because a lock of a slot in use makes its calls wait.
+  select array_agg(s.slot) into v_slots
+  from queen.slots s
+  where s.slot = any (p_slots) and s.state = 'owned'
+    and not exists (select 1 from queen.queues q where q.slot = s.slot)
+    and not exists (select 1 from queen.homes h where h.slot = s.slot);
+  perform pg_advisory_xact_lock(c_class, n.slot)
+  from (select s as slot from unnest(v_slots || c_all::smallint) s order by s) n
+  where v_slots is not null;
+  update queen.slots s
+  set state = 'leaving', moved_to = p_to
+  where s.slot = any (v_slots) and s.state = 'owned'
+    and not exists (select 1 from queen.queues q where q.slot = s.slot)
+    and not exists (select 1 from queen.homes h where h.slot = s.slot);
+  return query select s.slot from queen.slots s where s.state = 'leaving' and s.moved_to = p_to;
+end
+$$;
+
+-- Own slots that are leaving another database, at the epoch after theirs.
+create or replace function queen.own_slots (p_slots smallint[], p_epochs bigint[])
+  returns void
+  language sql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+  update queen.slots s
+  set state = 'owned', moved_to = null, epoch = n.epoch + 1
+  from unnest(p_slots, p_epochs) n (slot, epoch)
+  where s.slot = n.slot and s.state <> 'owned' and s.epoch <= n.epoch
+$$;
+
+-- Slots that are leaving are gone, because their new owner has them.
+create or replace function queen.close_slots (p_to text)
+  returns void
+  language sql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+  update queen.slots s set state = 'gone', epoch = s.epoch + 1 where s.state = 'leaving' and s.moved_to = p_to
+$$;

@@ -1,0 +1,1 @@
+"""Several databases as one queue."""
