@@ -68,7 +68,7 @@ async def test_an_ambiguous_transaction_id_is_rejected(cluster: Cluster) -> None
 async def test_a_rejected_push_decides_no_slots(cluster: Cluster) -> None:
     with pytest.raises(errors.CrossShard):
         await cluster.push([item(ONE, 1), item(TWO, 1)], producer_id="p", sequence=1)
-    await cluster.push([item("x" * 300, 1), item(THREE, 1)])
+    await cluster.push([item("x" * 300, 1), item("\ud800", 1), item(THREE, 1)])
 
     homes = cluster.first.store.homes
     assert (await homes.find([ONE, TWO, THREE, "x" * 300])).keys() == {THREE}

@@ -142,3 +142,13 @@ async def test_a_queue_needs_a_home(databases: dict[str, str]) -> None:
     async with await Engine.open(databases["two"]) as engine:
         with pytest.raises(errors.SlotMoved):
             await push(engine, "orders", 1)
+
+
+async def test_an_upgrade_also_checks_that_no_database_is_left_out(
+    databases: dict[str, str],
+) -> None:
+    async with connected(databases["main"]) as connection:
+        await connection.execute("delete from queen.migrations where name = 'functions'")
+
+    with pytest.raises(errors.DatabaseUnsafe, match="shares its queues with three, two"):
+        await join({"main": databases["main"]})

@@ -184,7 +184,7 @@ class Cluster:
         if len(by_engine) <= 1:
             engine = next(iter(by_engine), self.first)
             async with self._watch():
-                await self._claim(items)
+                await self._claim([each.queue for each in items])
                 return await engine.push(items, **options)
         if options["producer_id"] is not None:
             raise self._apart({engine: f"queue {name}" for name, engine in owners.items()})
@@ -192,7 +192,7 @@ class Cluster:
 
         async def store(engine: Engine, some: Sequence[PushItem]) -> Sequence[Pushed]:
             nonlocal is_buffered
-            await self._claim(some)
+            await self._claim([each.queue for each in some])
             result = await engine.push(some, **options)
             is_buffered = is_buffered or result.is_buffered
             return result
@@ -282,7 +282,7 @@ class Cluster:
             raise self._apart(needed)
         engine = next(iter(needed), self.first)
         async with self._watch():
-            await self._claim_names(names)
+            await self._claim(names)
         return engine
 
     async def pop(self, request: PopRequest) -> Popped:
@@ -370,20 +370,22 @@ class Cluster:
 
     async def _expected(self, queues: Iterable[str]) -> dict[str, Engine]:
         """The engine of each queue to push to, also if the push will create it."""
-        owners = await self.places.expected(queues)
-        return {name: self._named(owner) for name, owner in owners.items()}
+        engines = dict.fromkeys(queues, self.first)
+        owners = await self.places.expected(self._valid(engines))
+        return engines | {name: self._named(owner) for name, owner in owners.items()}
 
-    def _claim(self, items: Sequence[PushItem]) -> Awaitable[None]:
-        return self._claim_names({each.queue for each in items})
+    async def _claim(self, queues: Iterable[str]) -> None:
+        """Decide the slots of queues that a push may create."""
+        await self.places.of_new_queues(dict.fromkeys(self._valid(queues), ""))
 
-    async def _claim_names(self, queues: Iterable[str]) -> None:
-        """Decide the slots of queues that a push may create. The engine rejects invalid names."""
-        valid: dict[str, str] = {}
+    def _valid(self, queues: Iterable[str]) -> list[str]:
+        """Leave out invalid names, which every engine rejects."""
+        valid: list[str] = []
         for name in queues:
             with contextlib.suppress(errors.InvalidName):
                 check_queue_name("queue", name, self.first.settings.max_name_bytes)
-                valid[name] = ""
-        await self.places.of_new_queues(valid)
+                valid.append(name)
+        return valid
 
     def _named(self, database: str) -> Engine:
         """The engine of a database. Raises SlotMoved if this server does not know it."""

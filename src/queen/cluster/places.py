@@ -11,7 +11,7 @@ from queen.bounded import BoundedDict
 from queen.codec.ids import NUMBER_BITS
 from queen.store.cluster.homes import Homes
 
-NEWS_SECONDS: Final = 1.0
+_NEWS_SECONDS: Final = 1.0
 """How often waiting pops check whether their queue was created."""
 _HASHED: Final = 959
 _KNOWN: Final = 1_000_000
@@ -132,6 +132,6 @@ class Places:
                 del self._awaited[name]
 
     async def _look(self) -> None:
-        await asyncio.sleep(NEWS_SECONDS)
+        await asyncio.sleep(_NEWS_SECONDS)
         if self._awaited:
             self._keep(await self._homes[self._first].find([*self._awaited]))

@@ -1,7 +1,7 @@
 """The database of a request: by a name or an id in its path, where it is found, or all of them."""
 
 import copy
-from typing import Any
+from typing import Any, Final
 
 from queen import errors
 from queen.codec.ids import id_of, place_of
@@ -9,6 +9,8 @@ from queen.engine.engine import Engine
 from queen.server.databases import merging
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, Route
+
+_ABSENT: Final = errors.NotFound.http_status
 
 
 async def answer(call: Call, route: Route) -> Answer:
@@ -50,12 +52,10 @@ async def _search(call: Call, route: Route) -> Answer:
         own.go_to(engine)
         try:
             found = await route.handler(own)
-        except (errors.NotFound, errors.Forbidden, errors.DatabaseUnavailable) as error:
+        except errors.QueenError as error:
             # Callers with scopes get the same error for an absent object as for a foreign one.
-            failures.append(error)
-            call.kept = own.kept
-        except errors.RequestError as error:
-            if error.http_status != errors.NotFound.http_status:
+            is_absent = isinstance(error, errors.Forbidden) or error.http_status == _ABSENT
+            if not (is_absent or isinstance(error, errors.DatabaseUnavailable)):
                 raise
             failures.append(error)
             call.kept = own.kept

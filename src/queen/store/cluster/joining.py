@@ -28,27 +28,24 @@ async def join(databases: Mapping[str, str], *, away: set[str] | None = None) ->
     ``away``: gets the databases that are unavailable and have joined before. Without it, they are
     an error.
     """
-    if not await missing(databases, away=away):
-        return []
     (first, first_dsn), *others = databases.items()
     done = await _migrated(first, first_dsn, len(databases))
-    if not others:
-        return done
-    try:
-        async with connected(first_dsn) as leader:
+    async with connected(first_dsn) as leader:
+        unfinished = await _unfinished(leader, databases, away)
+        try:
             for name, dsn in others:
-                if away is None or name not in away:
+                if name in unfinished:
                     done += await _migrated(name, dsn, len(databases))
                     async with connected(dsn) as follower:
                         done += await _join(leader, follower, [*databases], name)
-    except asyncpg.InsufficientPrivilegeError as error:
-        raise errors.DatabaseUnsafe(
-            f"joining databases needs their owner: {error}. Run `queen migrate up` as the owner"
-        ) from error
-    except asyncpg.LockNotAvailableError as error:
-        raise errors.DatabaseUnavailable(
-            "a transaction uses a slot that should move; try again"
-        ) from error
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise errors.DatabaseUnsafe(
+                f"joining databases needs their owner: {error}. Run `queen migrate up` as the owner"
+            ) from error
+        except asyncpg.LockNotAvailableError as error:
+            raise errors.DatabaseUnavailable(
+                "a transaction uses a slot that should move; try again"
+            ) from error
     return done
 
 
@@ -59,36 +56,44 @@ async def missing(databases: Mapping[str, str], *, away: set[str] | None = None)
     ``away``: gets the databases that are unavailable and have joined before.
     """
     (first, first_dsn), *others = databases.items()
-    found = _named(first, await pending(first_dsn), len(databases))
-    if found:
+    if found := _named(first, await pending(first_dsn), len(databases)):
         return [*found, *(f"{name}: join" for name, _ in others)]
     async with connected(first_dsn) as leader:
-        known = await _listed(leader)
-        leaving = {row["moved_to"] for row in await leader.fetch(sql.CALLS["leaving_slots"])}
+        unfinished = await _unfinished(leader, databases, away)
+    for name, steps in unfinished.items():
+        found += [*_named(name, steps, len(databases)), f"{name}: join"]
+    return found
+
+
+async def _unfinished(
+    leader: "Connection", databases: Mapping[str, str], away: set[str] | None
+) -> dict[str, list[str]]:
+    """The databases that have to join, with the missing migrations of those that did before."""
+    known = await _listed(leader)
     _check(known, databases)
-    for name, dsn in others:
+    leaving = {row["moved_to"] for row in await leader.fetch(sql.CALLS["leaving_slots"])}
+    found: dict[str, list[str]] = {}
+    for name, dsn in [*databases.items()][1:]:
         if name not in known:
-            found.append(f"{name}: join")
+            found[name] = []
             continue
         try:
             steps = await pending(dsn)
-            found += _named(name, steps, len(databases))
-            if steps or name in leaving:
-                found.append(f"{name}: join")
-                continue
-            async with connected(dsn) as follower:
-                own = await _own_name(follower)
+            own = name
+            if not steps:
+                async with connected(dsn) as follower:
+                    own = await _own_name(follower)
         except errors.DatabaseUnavailable:
             if away is None:
                 raise
             away.add(name)
             continue
-        if own is None:
-            found.append(f"{name}: join")
-        elif own != name:
+        if own is not None and own != name:
             raise errors.DatabaseUnsafe(
                 f"the URL of database {name} in QUEEN_DATABASES leads to database {own}"
             )
+        if steps or own is None or name in leaving:
+            found[name] = steps
     return found
 
 
