@@ -18,7 +18,7 @@ import asyncpg
 
 from benchmarks.cost.usage import Reading, Snapshot
 from benchmarks.http_load import connections, pushing
-from tests.support.server import free_port
+from tests.support.ports import free_port
 
 SERVERS: Final = ("raw", "uvicorn")
 CONNECTIONS: Final = 64

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from tests.deploy.files import fence, program, started
 from tests.support.certificates import Authority
 from tests.support.nginx import HEAD
-from tests.support.server import free_port, until
+from tests.support.ports import free_port
+from tests.support.server import until
 
 PAGE = "reverse-proxy.md"
 UPSTREAM = re.compile(r"10\.0\.0\.1[12]:6632")

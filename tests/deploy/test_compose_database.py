@@ -13,8 +13,9 @@ import psycopg
 import pytest
 
 from queen.cli.generate.compose import POSTGRES_NODE, REPLICATION
+from tests.support.ports import free_port
 from tests.support.postgres import bindir
-from tests.support.server import free_port, until
+from tests.support.server import until
 
 ENTRYPOINT = """\
 #!/bin/sh

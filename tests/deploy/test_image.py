@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.files import DEPLOY, RELEASE, program
+from tests.support.ports import free_port
 from tests.support.postgres import Postgres
-from tests.support.server import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 

@@ -13,7 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 import psycopg
 
 from tests.deploy.files import fence, program
-from tests.support.server import Server, free_port, until
+from tests.support.ports import free_port
+from tests.support.server import Server, until
 
 
 @contextmanager

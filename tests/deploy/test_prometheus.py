@@ -14,7 +14,8 @@ import yaml
 from queen.cli.generate.alerts import RULES
 from queen.cli.generate.grafana import dashboard
 from tests.deploy.files import program, started
-from tests.support.server import Server, free_port, until
+from tests.support.ports import free_port
+from tests.support.server import Server, until
 
 NO_EVENTS = {"Rejected by limits"}
 """Charts of events that don't happen in this test."""

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from typing import Self
 import pyspark
 
 from tests.spark import processes
+from tests.support.ports import free_port
 
 SOURCE = Path(__file__).parents[2] / "src"
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -68,8 +68,8 @@ class Cluster:
 
     def __init__(self, workers: int = 2) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="queen-spark-"))
-        self.port = _free_port()
-        self._page_port = _free_port()
+        self.port = free_port()
+        self._page_port = free_port()
         self._count = workers
         self._master: subprocess.Popen[bytes] | None = None
         self._workers: list[subprocess.Popen[bytes]] = []
@@ -173,7 +173,7 @@ class Cluster:
             # Each worker has its own address and so counts as a machine, because speculation needs
             # another one.
             *("--host", f"127.0.0.{number + 1}", "--cores", "1", "--memory", "1g"),
-            *("--webui-port", str(_free_port())),
+            *("--webui-port", str(free_port())),
             *("--work-dir", str(self.directory / f"work-{number}")),
             self.url,
         )
@@ -209,10 +209,3 @@ class Cluster:
                 return int(json.load(answer)["aliveworkers"])
         except (urllib.error.URLError, ConnectionError, json.JSONDecodeError):
             return None  # The page is available slightly before its JSON.
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

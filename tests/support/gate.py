@@ -28,6 +28,8 @@ class Gate:
         self._passing: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.StreamWriter] = []
         self.dsn = ""
+        self.ignored = 0
+        """How many new connections were accepted without a response."""
         self.lead_to(dsn)
 
     @classmethod
@@ -74,6 +76,7 @@ class Gate:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
         if self._is_silent:
+            self.ignored += 1
             return
         to_reader, to_writer = await asyncio.open_unix_connection(self._target)
         if self._is_silent or writer.transport.is_closing():  # Both can change meanwhile.

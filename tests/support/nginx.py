@@ -9,7 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.support.server import free_port, until
+from tests.support.ports import free_port
+from tests.support.server import until
 
 HEAD = """\
 daemon off;

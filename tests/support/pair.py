@@ -2,12 +2,12 @@
 
 import contextlib
 import shutil
-import socket
 import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
+from tests.support.ports import free_port
 from tests.support.postgres import Postgres
 
 SETTINGS: Mapping[str, str | int] = {
@@ -35,7 +35,7 @@ class Pair:
     """
 
     def __init__(self) -> None:
-        ports = _free_ports(2)
+        ports = sorted((free_port(), free_port()))
         self.primary, self.standby = (Postgres(SETTINGS, port=port) for port in ports)
         for server in (self.primary, self.standby):
             # On the command line, because a base backup overwrites the configuration files.
@@ -121,11 +121,3 @@ class Pair:
 def _words(settings: Mapping[str, str | int], server: Postgres) -> list[str]:
     named = {**settings, "unix_socket_directories": str(server.directory)}
     return [word for name, value in named.items() for word in ("-c", f"{name}={value}")]
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return sorted(probe.getsockname()[1] for probe in probes)

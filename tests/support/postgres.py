@@ -67,8 +67,8 @@ class Server:
         return self.dsn(name)
 
     def drop_database(self, name: str) -> None:
-        """Drop a database and close the connections to it."""
-        self._administer(f'drop database "{name}" with (force)')
+        """Drop a database, if there is one, and close the connections to it."""
+        self._administer(f'drop database if exists "{name}" with (force)')
 
     def _administer(self, statement: str) -> None:
         if self._administration is None:

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ import aiohttp
 from yarl import URL
 
 from tests.support.exercised import note_answer, note_code
+from tests.support.ports import free_port
 from tests.support.prefork import SOURCE, Forked, start_queen
 
 START_SECONDS = 40
@@ -215,10 +215,3 @@ async def until(condition: Callable[[], Awaitable[bool]], *, seconds: float = 10
     async with asyncio.timeout(seconds):
         while not await condition():  # noqa: ASYNC110 - another process changes it
             await asyncio.sleep(0.02)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

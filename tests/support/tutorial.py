@@ -28,8 +28,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from tests.support.ports import free_port
 from tests.support.prefork import SOURCE
-from tests.support.server import free_port
 
 ADDRESS = "localhost:6632"
 VARYING = "…"
@@ -179,7 +179,7 @@ class Tutorial:
         self._address = f"localhost:{free_port()}"
         self._services: list[Service] = []
         port = self._address.partition(":")[2]
-        self._environment = {
+        self.environment = {
             # The `queen` and `python` of this environment.
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(SOURCE),
@@ -200,7 +200,7 @@ class Tutorial:
         Follow the page to its end, or to the block with the command ``until``. Then press Ctrl-C
         in every terminal.
         """
-        self._environment |= environment
+        self.environment |= environment
         text = self.page.read_text("utf-8").replace(ADDRESS, self._address)
         try:
             output = None
@@ -220,7 +220,7 @@ class Tutorial:
         """Take one step. Returns the output of its commands."""
         where = f"{self.page}:{fence.line}"
         if fence.kind in ("python", "yaml") and fence.title is not None:
-            Path(self._environment["PWD"], fence.title).write_text(fence.body, "utf-8")
+            Path(self.environment["PWD"], fence.title).write_text(fence.body, "utf-8")
         elif fence.kind == "sh":
             return self._run(fence.body, where)
         elif fence.kind == "sql":
@@ -255,16 +255,16 @@ class Tutorial:
             script = self._completed(script, where)
         kept_environment = self._directory / ".environment"
         code, output = _output_of(
-            f"set -eu -o pipefail\n{script}\nenv -0 >{kept_environment}", self._environment
+            f"set -eu -o pipefail\n{script}\nenv -0 >{kept_environment}", self.environment
         )
         assert code == 0, f"{where}: {script}\nfailed:\n{output}"
         exported = kept_environment.read_text("utf-8").split("\0")
-        self._environment |= dict(each.split("=", 1) for each in exported if each)
+        self.environment |= dict(each.split("=", 1) for each in exported if each)
         return output
 
     def _start(self, command: str) -> None:
         (ready,) = (each for name, each in SERVICES.items() if command.startswith(name))
-        service = Service(command, self._environment)
+        service = Service(command, self.environment)
         self._services.append(service)
         service.wait_for(ready)
 

@@ -78,7 +78,8 @@ async def test_all_statements_of_the_hot_verbs_have_the_short_deadline(engine: E
 
 
 def test_all_statements_on_messages_are_marked() -> None:
-    assert {"transact", "transact_once", "fire", "subscribe", "fill", *sql.BATCHED} <= sql.HOT
+    transactions = {"transact", "transact_once", "transact_across"}
+    assert {*transactions, "fire", "subscribe", "fill", *sql.BATCHED} <= sql.HOT
 
 
 def test_a_hot_call_times_out_long_before_any_other() -> None:

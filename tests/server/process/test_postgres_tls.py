@@ -1,7 +1,6 @@
 """TLS to PostgreSQL: `verify-full` accepts the right server and rejects every other one."""
 
 import os
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,15 +14,9 @@ from queen.store.connection.notifications import Notifications
 from queen.store.migrations import migrate
 from queen.store.store import Store
 from tests.support.certificates import Authority, Pair
+from tests.support.ports import free_port
 from tests.support.postgres import Postgres
 from tests.support.server import Server, until
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Encrypted(Postgres):

@@ -17,11 +17,11 @@ from queen.pipelines import archive, compact
 from queen.pipelines.archive import Config
 from queen.pipelines.tasks import LOCAL
 from tests.spark.lakes.iceberg_runtime import IcebergSpark, SparkError
+from tests.spark.lakes.object_store import FaultProxy
 from tests.spark.lakes.test_typed import FULL, SCHEMA, Schema, change_schema, query, rows
 from tests.spark.log import Identity, Log, identity
 from tests.spark.pipelines.test_archive import archived
 from tests.support.callers import KEYS, make_key
-from tests.support.object_store import FaultProxy
 from tests.support.server import Server
 
 # `make iceberg-runtime` downloads 450 MB.

@@ -18,9 +18,9 @@ from queen.lake.day_files import DayFiles
 from queen.pipelines import archive, compact
 from queen.spark.pipelines import replay
 from tests.spark import filling, oracle
+from tests.spark.lakes.object_store import BUCKET, SECRET_KEY, Fault, FaultProxy, ObjectStore
 from tests.spark.lakes.test_lakes import rows
 from tests.spark.log import Identity, Log, identity
-from tests.support.object_store import BUCKET, SECRET_KEY, Fault, FaultProxy, ObjectStore
 from tests.support.postgres import bindir
 
 pytestmark = pytest.mark.nightly  # The server is built in minutes: `make versitygw`.

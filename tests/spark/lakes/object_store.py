@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from pyarrow import fs
 
-from tests.support.server import free_port
+from tests.support.ports import free_port
 
 ACCESS_KEY = "queen-tests"
 SECRET_KEY = "not-in-any-log-3f1c"
