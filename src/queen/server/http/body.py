@@ -21,7 +21,7 @@ from queen.server.memory_budget import Share
 T = TypeVar("T")
 Header = Callable[[bytes], str | None]
 
-_INFLATED_BYTES: Final = 2**18
+_INFLATED_BYTES: Final = 2**16
 
 
 def parse_query(text: bytes, type_: type[T]) -> T:
