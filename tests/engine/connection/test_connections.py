@@ -248,3 +248,26 @@ async def test_another_server_under_the_same_name_is_detected(dsn: str, tmp_path
             # Here, no queue has the id that "orders" had there, and its cached messages are not
             # served.
             assert await drain(engine, "orders") == [2]
+
+
+async def test_a_connection_attempt_without_response_does_not_delay_a_later_one(
+    dsn: str, tmp_path: Path
+) -> None:
+    """Its packets were lost, so it gets no response after the network is back either."""
+    async with Gate.open(dsn, tmp_path) as gate:
+        database = await Database.open(gate.dsn)
+        gate.swallow(True)
+        gate.cut()
+        with contextlib.suppress(QueenError):  # Its connection is closed.
+            await database.fetch("databases")
+        call = asyncio.create_task(database.fetch("databases"))
+
+        async def is_ignored() -> bool:
+            return gate.ignored > 0
+
+        await until(is_ignored)
+        gate.swallow(False)
+
+        async with asyncio.timeout(3):
+            assert await call == []
+        await database.close()

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -15,6 +16,7 @@ from queen.store.connection.options import Connecting
 from queen.store.connection.pool import Pool
 from tests.engine.connection.test_connections import connections, locked
 from tests.engine.helpers import until
+from tests.support.gate import Gate
 
 
 @pytest.fixture
@@ -181,6 +183,36 @@ async def test_connections_in_use_are_closed_after_they_expire() -> None:
     assert used.is_closed()
     assert pool.size == 0
     assert await pool.wait() is connections[2]
+
+
+async def test_callers_do_not_wait_for_silent_connections_that_are_planned(
+    dsn: str, tmp_path: Path
+) -> None:
+    is_planning = asyncio.Event()
+
+    async def plan(connection: Connection) -> None:
+        is_planning.set()
+        await connection.execute("select pg_sleep(60)")
+
+    async with Gate.open(dsn, tmp_path) as gate:
+
+        async def connect() -> Connection:
+            return await asyncpg.connect(gate.dsn, connection_class=Connection)
+
+        pool = Pool(connect, warm=plan, most=5, idle_seconds=0, timeout_seconds=30)
+        lent = await pool.wait()
+        waiting = asyncio.create_task(pool.wait())
+        await is_planning.wait()
+        gate.fall_silent()
+
+        lent.terminate()  # Its call got no response in time.
+        pool.give(lent)
+        pool.expire()
+
+        connection = await asyncio.wait_for(waiting, 5)
+        assert await connection.fetchval("select 1") == 1
+        pool.give(connection)
+        await pool.close()
 
 
 async def test_an_attempt_that_connects_while_the_pool_closes_leaves_no_connection() -> None:

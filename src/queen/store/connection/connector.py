@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from queen.store.connection.primary import OF_SOCKETS, STANDBY, Hosts
 
 _CHECK_CLIENT: Final = "set client_connection_check_interval = '2s'"
 _WARM_SECONDS: Final = 2.0
+_RENEW_SECONDS: Final = 1.0
 
 
 class Connector:
@@ -40,7 +41,29 @@ class Connector:
         }
 
     async def connect(self) -> Connection:
-        """A new connection, ready for calls."""
+        """
+        A new connection, ready for calls.
+
+        After a network failure, an attempt may get no response because its packets were lost. So
+        another one begins each second. The first one continues, because the server may only be
+        slow, and so does the last one.
+        """
+        attempts: list[asyncio.Task[Connection]] = []
+        try:
+            while True:
+                attempts.append(asyncio.create_task(self._connect()))
+                ended, _ = await asyncio.wait(
+                    attempts, timeout=_RENEW_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
+                for each in ended:
+                    attempts.remove(each)
+                    return each.result()
+                _discard(attempts[1:-1])
+                del attempts[1:-1]
+        finally:
+            _discard(attempts)
+
+    async def _connect(self) -> Connection:
         connection = await self._hosts.connect(**self._options)
         half = self._connecting.timeout_seconds / 2
         timer = asyncio.get_running_loop().call_later(half, connection.terminate)
@@ -90,6 +113,17 @@ class Connector:
             self._changed()
             # The arguments of the next call are based on the former server's state.
             raise errors.DatabaseUnavailable("this is another server, or it lost its history")
+
+
+def _discard(attempts: Sequence[asyncio.Task[Connection]]) -> None:
+    for each in attempts:
+        each.add_done_callback(_terminate)
+        each.cancel()
+
+
+def _terminate(attempt: asyncio.Task[Connection]) -> None:
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().terminate()
 
 
 def _is_older(identity: str, known: str) -> bool:

@@ -161,9 +161,8 @@ class Database:
                 if error.sqlstate in _RETRIED and attempt < self._connecting.max_retries:
                     attempt += 1
                     continue
-                if ours := errors.of_sqlstate(error.sqlstate or ""):
-                    # Without DETAIL and HINT, which are for SQL developers.
-                    raise ours(str(error.args[0])) from error
+                if ours := _converted(error):
+                    raise ours from error
                 raise
             except (
                 OSError,
@@ -294,6 +293,17 @@ class Database:
             raise
         finally:
             self._wait_seconds.observe(time.perf_counter() - started_at)
+
+
+def _converted(error: asyncpg.PostgresError) -> errors.QueenError | None:
+    ours = errors.of_sqlstate(error.sqlstate or "")
+    if ours is None:
+        return None
+    # Without DETAIL and HINT, which are for SQL developers.
+    converted = ours(str(error.args[0]))
+    if isinstance(converted, errors.SlotMoved) and error.detail:
+        converted.slots = frozenset(map(int, error.detail.split(",")))
+    return converted
 
 
 async def _within(span: AbstractContextManager[None], sending: Awaitable[T]) -> T:

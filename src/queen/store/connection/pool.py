@@ -56,6 +56,8 @@ class Pool:
         self._free: list[Connection] = []
         self._expired: set[Connection] = set()
         """Connections in use that are closed when they are returned."""
+        self._prepared: set[Connection] = set()
+        """Connections that are planned or recovered, for no caller yet."""
         self._opening = 0
         self._waiters: deque[asyncio.Future[Connection | None]] = deque()
         self._growth: asyncio.Task[None] | None = None
@@ -135,6 +137,7 @@ class Pool:
     async def recover(self, connection: Connection) -> None:
         """Wait until PostgreSQL has stopped a cancelled call, and return the connection."""
         is_usable = False
+        self._prepared.add(connection)
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 # asyncpg sends this after PostgreSQL has confirmed the cancellation.
@@ -146,17 +149,20 @@ class Pool:
         except NO_CONNECTION:
             pass
         finally:
+            self._prepared.discard(connection)
             if is_usable:
                 self.give(connection)
             else:
                 self._drop(connection)
 
     def expire(self) -> None:
-        """Close the free connections now, and the others when they are returned."""
+        """Close the connections that no call uses now, and the others when they are returned."""
         free, self._free = self._free, []
         self._expired = self._open.difference(free)
         for connection in free:
             self._drop(connection)
+        for connection in self._prepared:
+            connection.terminate()  # Its task forgets it.
 
     async def close(self) -> None:
         """Close all connections after the running calls have ended."""
@@ -215,6 +221,7 @@ class Pool:
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 connection = await self._open_one()
+            self._prepared.add(connection)
             try:
                 if self._warm is not None:
                     await self._warm(connection)
