@@ -50,4 +50,4 @@ def _counters(queue_id: int, at: datetime, place: int) -> tuple[object, ...]:
 def _sample(queue_id: int, at: datetime, place: int) -> tuple[object, ...]:
     depth = int(400 * _wave(at - timedelta(minutes=5), place) / (1 + place))
     age = 3 + 4 * _wave(at, place)
-    return (at, queue_id, 0, at, depth, age, 2, 0, 0, depth * 200, 3, 1, 4, True)
+    return (at, queue_id, 0, at, depth, age, 2, 0, 0, depth * 200, 3, 1, 4, True, 200)

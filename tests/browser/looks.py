@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 
 ROOT = Path(__file__).parents[2]
 SCREENSHOTS = ROOT / "screenshots"
@@ -32,3 +32,16 @@ async def keep(page: Page, name: str) -> None:
     """Save a screenshot for people."""
     SCREENSHOTS.mkdir(exist_ok=True)
     await page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+
+
+async def look(page: Page, name: str) -> None:
+    """Check the current page in both themes with axe, and save screenshots."""
+    for theme in ("light", "dark"):
+        await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+        await expect(page.locator(f"html[data-theme={theme}]")).to_be_attached()
+        size = page.viewport_size
+        assert size is not None
+        await keep(page, f"{name}-{theme}-{size['width']}")
+        found = await violations(page)
+        assert not found, "\n".join(found)
+        assert await overflow(page) <= 0

@@ -82,6 +82,11 @@ export function bytes(value: number | null | undefined): string {
   return `${left < 10 && at ? left.toFixed(1) : Math.round(left)} ${units[at]}`;
 }
 
+/** `1.2 MB/s`. */
+export function byteRate(value: number | null | undefined): string {
+  return value == null ? UNKNOWN : `${bytes(value)}/s`;
+}
+
 const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 
 /** `2030-01-31T10:00:00.000`, in UTC or local time. */

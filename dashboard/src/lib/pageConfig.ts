@@ -20,6 +20,8 @@ function metaContent(name: string): string {
 }
 
 export const prefix = metaContent("prefix");
+/** The same address as in pyproject.toml. A test compares them. */
+export const documentation = "https://example.com/queen/docs";
 export const environment = metaContent("environment");
 
 /** The trace ID as a fact, with a link if a tracing system is configured. */

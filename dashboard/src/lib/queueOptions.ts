@@ -7,7 +7,8 @@ export type Name = Exclude<keyof Options, "deadLetterQueue" | "managedBy" | "pau
 
 export interface Option {
   name: Name;
-  kind: "number" | "switch" | "rate" | "json";
+  /** `fixed`: it can't change after the queue is created. */
+  kind: "number" | "switch" | "rate" | "json" | "fixed";
   unit?: string;
 }
 
@@ -48,6 +49,7 @@ export const OPTIONS: { title: string; options: Option[] }[] = [
       { name: "completedRetentionSeconds", kind: "number", unit: "s" },
       { name: "partitionRetentionSeconds", kind: "number", unit: "s" },
       { name: "encryptionEnabled", kind: "switch" },
+      { name: "placement", kind: "fixed" },
     ],
   },
 ];

@@ -24,6 +24,8 @@ export const texts = {
   completedRetentionSeconds: "Time to keep messages that all groups completed. 0: forever.",
   partitionRetentionSeconds: "Time to keep empty partitions. 0: use the server setting.",
   encryptionEnabled: "Store new messages encrypted.",
+  placement:
+    "Where partitions are if there are several databases. home: all in one. spread: each in any. Fixed when the queue is created.",
 } as const;
 
 export const fieldTexts = {

@@ -5,6 +5,7 @@ import { plural } from "../lib/format";
 export const texts = {
   sections: "System sections",
   backgroundTasks: "Background tasks",
+  postgresql: "PostgreSQL",
   deadRows: "Many dead rows. Check whether an old transaction blocks autovacuum.",
   noTransaction: "No open transactions.",
   horizon: (holder: string) => `Pipelines, retention and the outbox wait for ${holder}.`,

@@ -133,7 +133,7 @@ async def test_the_system_page_shows_processes_and_settings(page: Page, demo: Se
     await expect(
         page.get_by_role("table", name="Background tasks").locator("[data-row]").first
     ).to_be_visible()
-    await page.get_by_role("link", name="database").click()
+    await page.get_by_role("link", name="PostgreSQL").click()
     await expect(page.get_by_role("table", name="Tables")).to_contain_text("segments")
     await expect(page.get_by_role("list", name="Migrations")).to_contain_text("0001")
     await page.get_by_role("link", name="settings").click()

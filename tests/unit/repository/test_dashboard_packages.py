@@ -1,8 +1,13 @@
-"""The dashboard's packages are pinned, run no install scripts, and vendored files are unchanged."""
+"""
+The dashboard's packages are pinned, run no install scripts, and vendored files are unchanged.
+
+Its links to the documentation are those of the Python package.
+"""
 
 import hashlib
 import json
 import re
+import tomllib
 from pathlib import Path
 
 DASHBOARD = Path(__file__).parents[3] / "dashboard"
@@ -46,3 +51,10 @@ def test_vendored_files_have_the_checksums_of_their_release() -> None:
     assert {name: digest for digest, name in listed} == {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files
     }
+
+
+def test_links_to_the_documentation_have_the_address_of_the_package() -> None:
+    project = tomllib.loads((DASHBOARD.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    config = (DASHBOARD / "src" / "lib" / "pageConfig.ts").read_text("utf-8")
+
+    assert f'documentation = "{project["urls"]["Documentation"]}"' in config
