@@ -55,7 +55,7 @@ class Cost:
         queue = await self.queue(is_encrypted=is_encrypted)
         task = Push(
             port=self._pushed_to.port,
-            queue=queue,
+            queues=(queue,),
             batch=batch,
             connections=CONNECTIONS[batch],
             seconds=self._seconds,

@@ -128,7 +128,7 @@ class Bench:
         await self._server.post("/push", {"items": [{"queue": queue, "payload": 0}]})
         task = Push(
             port=self._server.port,
-            queue=queue,
+            queues=(queue,),
             batch=batch,
             connections=CONNECTIONS[batch],
             seconds=self._seconds,

@@ -10,6 +10,7 @@ The last line of output is one JSON object.
 
 import asyncio
 import gc
+import itertools
 import json
 import re
 import sys
@@ -30,10 +31,14 @@ _NUMBER: Final = re.compile(rb'"data":\{"n":(\d+)')
 
 
 class Push(msgspec.Struct, frozen=True, tag=True):
-    """Each connection pushes its next batch after the response to the last one."""
+    """
+    Each connection pushes its next batch after the response to the last one.
+
+    Connections are divided among the queues.
+    """
 
     port: int
-    queue: str
+    queues: tuple[str, ...]
     batch: int
     connections: int
     seconds: float
@@ -185,10 +190,10 @@ async def push(task: Push) -> dict[str, object]:
     messages = payloads(4 * task.batch + 1000, seed=7)
     built = [
         [
-            pushing(task.queue, number % task.partitions, messages[n * task.batch :][: task.batch])
+            pushing(queue, number % task.partitions, messages[n * task.batch :][: task.batch])
             for n in range(4)
         ]
-        for number in range(min(task.connections, 64))
+        for number, queue in zip(range(min(task.connections, 64)), itertools.cycle(task.queues))
     ]
 
     async def call(connection: Connection, number: int, turn: int) -> int:
