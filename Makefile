@@ -43,11 +43,11 @@ RUNTIME_LOCK := $(dir $(STAMP))runtime.lock
 
 .PHONY: chart check check-code check-dashboard check-lock check-prose crds dashboard deploy-files dist docs docs-properdocs \
 	docs-serve examples format iceberg-runtime image lock packages reference results schema setup surface sync-types \
-	test test-attacks test-browser test-browser-scale test-fast test-faults test-image test-model test-nightly test-spark \
+	test test-attacks test-browser test-browser-scale test-fast test-faults test-image test-model test-nightly test-shards test-spark \
 	test-spark-short versitygw \
 	bench-against bench-client bench-cost bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs \
 	bench-lake \
-	bench-retention bench-spark
+	bench-retention bench-shards bench-spark
 
 setup: packages $(STAMP) $(NODE_STAMP) $(BIN)/vale
 
@@ -156,6 +156,13 @@ test-model:
 test-faults:
 	$(PYTEST) -m slow --timeout=1800 tests/system tests/sql tests/attacks
 
+# Several databases at full size, with one JSON line per test. For a quiet machine.
+test-shards:
+	$(PYTEST) -s -m "" --timeout=7200 tests/cluster/slots/test_many_moves.py tests/cluster/slots/test_moves_of_servers.py \
+		tests/cluster/spread/test_fairness.py tests/cluster/isolation tests/cluster/across/test_kills.py \
+		tests/cluster/test_idle.py tests/cluster/operators/test_restores.py tests/cluster/model
+	$(BIN)/python -m benchmarks.shards
+
 # The tests that are too long for every commit: rare faults, and every page in every form.
 test-nightly: dashboard docs docs-properdocs $(SPARK_CLASSES) $(BIN)/helm $(BIN)/versitygw iceberg-runtime
 	$(PYTEST) $(BOUNDED) -n $(SPARK_WORKERS) --dist loadfile -m nightly tests
@@ -215,6 +222,10 @@ bench-growth:
 # `make bench-retention BENCH_FLAGS="--partitions 2000 --messages 20000 --seconds 5"` is the small form.
 bench-retention:
 	$(BIN)/python -m benchmarks.retention $(BENCH_FLAGS)
+
+# Single pushes with one, two and four databases on slow disks.
+bench-shards:
+	$(BIN)/python -m benchmarks.shards $(BENCH_FLAGS)
 
 # `make bench-lake BENCH_FLAGS="--commits 400"` is the small form.
 bench-lake:

@@ -45,6 +45,7 @@ _LINKS: Final = {
 _DETAILS: Final = {
     "MessagesDamaged": "[Troubleshooting](../operate/troubleshooting.md#26-messages-are-damaged)",
     "Masked": "[Masked payloads](http.md#masked-payloads)",
+    "CrossShard": "[Scale out](../operate/several-databases.md#which-queues-are-together)",
     "DataLost": "[Archive a queue](../spark/archive.md)",
     "LakeDiverged": "[Archive a queue](../spark/archive.md)",
     "LakeUnavailable": "[Archive a queue](../spark/archive.md#correct-a-wrong-location)",

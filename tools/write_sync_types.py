@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from threading import Event
-from typing import Any, Generic, Self, overload
+from typing import Any, Generic, Literal, Self, overload
 
 from queen.client.config import Config
 from queen.client.durations import Duration
@@ -86,6 +86,7 @@ WIRES = {
     "admin.admin": "_resources",
     "admin.analytics": "_analytics",
     "admin.schedules": "_resources",
+    "admin.shards": "_resources",
     "admin.tokens": "_access",
 }
 """Aliases, because methods have the same names."""
@@ -102,6 +103,10 @@ class Waited(ast.NodeTransformer):
         if node.id == "wire":
             return ast.Name(WIRES[self._module])
         return ast.Name(NAMES.get(node.id, node.id))
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        is_literal = isinstance(node.value, ast.Name) and node.value.id == "Literal"
+        return node if is_literal else self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         if isinstance(node.value, str):

@@ -215,6 +215,30 @@ STREAMS: Final = _gauge("stream_connections", "Open streams of clients.")
 STREAM_FRAMES: Final = _counter(
     "stream_frames_total", "Frames of streams with operations or results.", "direction"
 )
+FOLLOWED: Final = _counter(
+    "slot_follows_total", "Requests repeated because their slot moved to another database."
+)
+SLOTS: Final = _gauge(
+    "slots",
+    "Slots of a database by state: `owned`, `leaving`, `gone`.",
+    "database",
+    "state",
+    merge="max",
+)
+SLOT_BYTES: Final = _gauge(
+    "slot_bytes_per_second",
+    "Payload bytes per second that were pushed to a slot in the last five minutes, with several "
+    "databases. Idle slots are absent.",
+    "database",
+    "slot",
+    merge="max",
+)
+SLOT_MOVE: Final = _histogram(
+    "slot_move_seconds",
+    "Duration of moves of slots with queues: until the calls on the slot wait (`copy`), and while "
+    "they wait (`hand_over`).",
+    "phase",
+)
 PROCESSES: Final = _gauge("processes", "Processes in this sum.")
 UPKEEP: Final = _gauge(
     "upkeep_last_success_timestamp_seconds",

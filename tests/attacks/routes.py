@@ -84,6 +84,7 @@ CASES: Final[Mapping[str, Case]] = {
     f"{API}/pipelines/{{name}}/series": Case(path={"name": "pipeline"}),
     f"{API}/holds": Case("holds"),
     f"{API}/archives": Case("archives"),
+    f"{API}/shards": _SERVER,
     f"{API}/system/instances": _SERVER,
     f"{API}/system/config": _SERVER,
     f"{API}/system/migrations": _SERVER,

@@ -1,16 +1,19 @@
 """Three databases as one queue."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack
+from typing import Any
 from uuid import uuid4
 
+import asyncpg
 import pytest
 
 from queen.cluster.cluster import Cluster
+from queen.cluster.forwarding import connect_outboxes
 from queen.engine.engine import Engine
 from queen.store.cluster.joining import join
 from tests.cluster.places import NAMES
-from tests.support.postgres import Server
+from tests.support.postgres import Postgres, Server
 
 
 @pytest.fixture
@@ -38,4 +41,27 @@ async def cluster(databases: dict[str, str]) -> AsyncIterator[Cluster]:
         }
         cluster = Cluster(engines)
         await cluster.start()
+        connect_outboxes(cluster)
+        stack.push_async_callback(cluster.close)
         yield cluster
+
+
+@pytest.fixture
+async def connect(databases: dict[str, str]) -> AsyncIterator[Callable[[str], Awaitable[Any]]]:
+    """Open a connection to a database by name."""
+    opened: list[Any] = []
+
+    async def connect(name: str) -> Any:  # noqa: ANN401
+        opened.append(await asyncpg.connect(databases[name]))
+        return opened[-1]
+
+    yield connect
+    for connection in opened:
+        await connection.close()
+
+
+@pytest.fixture(scope="module")
+def apart() -> Iterator[dict[str, Postgres]]:
+    """A PostgreSQL server per database, which a test can kill."""
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(Postgres(in_memory=True)) for name in NAMES}

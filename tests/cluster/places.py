@@ -5,11 +5,15 @@ import hashlib
 NAMES = ("main", "two", "three")
 
 
-def home(name: str) -> str:
-    """The database where a new queue of this name, or namespace, is stored."""
+def slot_of(name: str) -> int:
+    """The slot of a new queue with this name or namespace."""
     digits = hashlib.sha256(name.encode()).hexdigest()[:15]
-    slot = 1 + int(digits, 16) % 959
-    return NAMES[slot % len(NAMES)]
+    return 1 + int(digits, 16) % 959
+
+
+def home(name: str) -> str:
+    """The database of a new queue with this name or namespace."""
+    return NAMES[slot_of(name) % len(NAMES)]
 
 
 def named(database: str, count: int = 1) -> list[str]:

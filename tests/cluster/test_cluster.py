@@ -211,40 +211,6 @@ async def test_outcomes_and_a_pop_elsewhere_are_applied(cluster: Cluster) -> Non
     assert popped.engine is cluster.engines["two"]
 
 
-async def test_a_slot_that_moved_is_found_at_a_repeat(cluster: Cluster) -> None:
-    await cluster.push([item(ONE, 1)])
-    empty = next(name for name in named("main", 50) if name != ONE)
-    (slot,) = (await cluster.first.store.homes.claim({empty: ""})).values()
-    main, three = cluster.first.store.database, cluster.engines["three"].store.database
-    await main.fetch("copy_homes", [], [])
-    await three.fetch("copy_homes", [empty], [slot])
-    async with asyncio.timeout(5):
-        await _move(cluster, slot)
-
-    with pytest.raises(errors.SlotMoved):
-        await cluster.push([item(empty, 1)])
-    result = await cluster.push([item(empty, 1)])
-
-    assert result[0].status == "queued"
-    assert values(await cluster.engines["three"].pop(PopRequest(queue=empty))) == [1]
-
-
-async def _move(cluster: Cluster, slot: int) -> None:
-    """Move a slot without queues from the first database to the third."""
-    from queen.store.migrations import connected
-
-    dsns = [cluster.engines[name].store.database.dsn for name in ("main", "three")]
-    async with connected(dsns[0]) as leader, connected(dsns[1]) as follower:
-        await leader.execute(
-            "update queen.slots set state = 'gone', moved_to = 'three', epoch = 2 where slot = $1",
-            slot,
-        )
-        await follower.execute(
-            "update queen.slots set state = 'owned', moved_to = null, epoch = 2 where slot = $1",
-            slot,
-        )
-
-
 async def test_one_database_answers_directly(engine: Engine) -> None:
     alone = Cluster({"main": engine})
     await alone.start()

@@ -51,7 +51,7 @@ async def test_scoped_keys_find_their_objects_in_every_database(
 
 async def test_the_hash_is_the_same_in_sql(cluster: Cluster) -> None:
     for name in ("orders", "émile", "q" * 200):
-        found = await cluster.first.store.database.fetch("claim_homes", [name], [""])
+        found = await cluster.first.store.database.fetch("claim_homes", [name], [""], [None])
         assert found[0]["slot"] == hashed(name)
 
 

@@ -152,3 +152,16 @@ async def test_an_upgrade_also_checks_that_no_database_is_left_out(
 
     with pytest.raises(errors.DatabaseUnsafe, match="shares its queues with three, two"):
         await join({"main": databases["main"]})
+
+
+async def test_new_connections_of_each_database_are_warmed(databases: dict[str, str]) -> None:
+    """Also if most slots, or all of them, are in other databases."""
+    for dsn in databases.values():
+        async with connected(dsn) as connection:
+            for _ in range(5):
+                await connection.execute("select queen.warm()")
+            for table in ("queues", "homes", "segments"):
+                assert await connection.fetchval(f"select count(*) from queen.{table}") == 0
+    async with connected(databases["two"]) as connection:
+        await connection.execute("update queen.slots set state = 'gone', moved_to = 'main'")
+        await connection.execute("select queen.warm()")

@@ -3,11 +3,22 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from tests.cluster.places import ONE, THREE, TWO
+from tests.cluster.operators.operations import (
+    add_partitions,
+    begin,
+    blocked,
+    database_of,
+    ended,
+    has_state,
+    is_copied,
+    operation,
+)
+from tests.cluster.places import ONE, THREE, TWO, named, slot_of
 from tests.support.postgres import Postgres, Server as PostgresServer
 from tests.support.server import Server, until
 
@@ -78,6 +89,28 @@ async def _is_stored(server: Server) -> bool:
     return listed.status == 200 and len(listed.body["messages"]) == 2
 
 
+async def test_a_transaction_pushes_to_a_database_that_is_down(
+    server: Server, second: Postgres
+) -> None:
+    """If the server knows the options of the queue."""
+    (message,) = (await server.get(f"/pop/queue/{ONE}")).body["messages"]
+    ack = {"type": "ack", "id": message["id"], "leaseId": message["leaseId"]}
+
+    def body(queue: str) -> dict[str, Any]:
+        pushed = {"type": "push", "items": [{"queue": queue, "payload": 2}]}
+        return {"operations": [ack, pushed], "acrossShards": "outbox"}
+
+    second.kill()
+    unknown = await server.post("/transaction", body(named("two", 2)[1]))
+    known = await server.post("/transaction", body(TWO))
+    second.start()
+
+    assert unknown.code == "database_unavailable"
+    assert known.status == 200, known.body
+    await until(lambda: _is_stored(server), seconds=20)
+    assert await taken(server, TWO) == [1, 2]
+
+
 async def test_only_items_of_a_database_that_is_down_fail(
     apart: dict[str, str], second: Postgres
 ) -> None:
@@ -127,3 +160,84 @@ async def test_a_server_starts_without_a_database_that_has_joined(
             return await taken(another, TWO) == [1]
 
         await until(is_back, seconds=20)
+
+
+async def test_a_move_waits_for_a_database_that_is_down(server: Server, second: Postgres) -> None:
+    """Moves between the others don't wait."""
+    second.kill()
+    reply = await server.post("/shards/moves", {"queue": ONE, "to": "two"})
+    assert reply.status == 202
+    assert reply.body["operation"]["error"] == "database two is unavailable"
+    id_ = reply.body["operation"]["id"]
+
+    await ended(server, await begin(server, queue=THREE, to="main"))
+
+    assert await database_of(server, THREE) == "main"
+    found = await operation(server, id_)
+    assert found["state"] == "running"
+    assert found["error"].startswith("database two: cannot connect")
+    assert await push(server, ONE, 2) == 201
+    second.start()
+    await ended(server, id_)
+    assert await taken(server, ONE) == [1, 2]
+
+
+async def test_a_move_to_a_database_that_is_lost_is_cancelled(
+    apart: dict[str, str], server: Server, second: Postgres
+) -> None:
+    """The slot can move elsewhere at once. The copy is erased when the database returns."""
+    slot = slot_of(ONE)
+    await add_partitions(server, ONE)
+    async with blocked(apart["two"]):
+        id_ = await begin(server, queue=ONE, to="two")
+        await until(lambda: is_copied(apart["two"], slot))
+        second.kill()
+    assert (await server.delete(f"/operations/{id_}")).body["operation"]["state"] == "running"
+
+    await ended(server, await begin(server, queue=ONE, to="three"))
+
+    assert await database_of(server, ONE) == "three"
+    second.start()
+    await ended(server, id_, "cancelled")
+    assert not await is_copied(apart["two"], slot)
+    assert await taken(server, ONE) == [1]
+
+
+async def test_a_database_goes_down_while_a_slot_arrives_there(
+    apart: dict[str, str], server: Server, second: Postgres
+) -> None:
+    """The former owner keeps the slot until the database returns."""
+    await add_partitions(server, ONE)
+    async with blocked(apart["two"]):
+        id_ = await begin(server, queue=ONE, to="two")
+        await until(lambda: has_state(apart["main"], slot_of(ONE), "leaving"))
+        second.kill()
+    await until(lambda: has_state(apart["main"], slot_of(ONE), "owned"))
+    assert await push(server, ONE, 2) == 201
+
+    second.start()
+
+    await ended(server, id_)
+    assert await database_of(server, ONE) == "two"
+
+
+async def test_a_database_that_is_down_keeps_its_slots_in_the_list(
+    server: Server, second: Postgres
+) -> None:
+    """Its other numbers are unknown."""
+    (before,) = (each for each in await databases(server) if each["name"] == "two")
+    second.kill()
+
+    (after,) = (each for each in await databases(server) if each["name"] == "two")
+
+    assert not after["available"]
+    assert after["ranges"] == before["ranges"]
+    rebalanced = await server.post("/shards/rebalance", {})
+    assert (rebalanced.status, rebalanced.code) == (503, "database_unavailable")
+    assert (after["slots"], after["bytes"], after["bytesPerSecond"]) == (None, None, None)
+
+
+async def databases(server: Server) -> list[dict[str, Any]]:
+    reply = await server.get("/shards")
+    assert reply.status == 200, reply.body
+    return reply.body["databases"]

@@ -134,6 +134,20 @@ CREATE TYPE queen.popped AS (
 
 
 --
+-- Name: abandon_batch(text, text, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.abandon_batch(p_queue text, p_producer text, p_sequence bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: ack(bigint[], uuid[], int8multirange[], bigint[], integer[], bigint[], text[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -144,6 +158,104 @@ CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multira
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+SET default_tablespace = '';
+
+SET default_table_access_method = heap;
+
+--
+-- Name: groups; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.groups (
+    id bigint NOT NULL,
+    queue_id bigint NOT NULL,
+    name text NOT NULL,
+    start_mode text NOT NULL,
+    start_at timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    deleted_at timestamp with time zone,
+    filled_to bigint,
+    fill_end bigint NOT NULL,
+    CONSTRAINT start_mode_is_known CHECK ((start_mode = ANY (ARRAY['all'::text, 'new'::text, 'time'::text])))
+);
+
+
+--
+-- Name: queues; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.queues (
+    id bigint NOT NULL,
+    name text NOT NULL,
+    namespace text DEFAULT ''::text NOT NULL,
+    task text DEFAULT ''::text NOT NULL,
+    version bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    deleted_at timestamp with time zone,
+    levels integer[] DEFAULT '{0}'::integer[] NOT NULL,
+    in_order boolean DEFAULT true NOT NULL,
+    order_changed_at timestamp with time zone,
+    shortened_at timestamp with time zone,
+    old_dedup_untils timestamp with time zone[],
+    lease_seconds double precision NOT NULL,
+    retry_limit integer NOT NULL,
+    retry_delay_ms integer NOT NULL,
+    max_retry_delay_ms integer NOT NULL,
+    retry_backoff double precision NOT NULL,
+    priority integer NOT NULL,
+    delay_seconds double precision NOT NULL,
+    window_seconds double precision NOT NULL,
+    dead_letter boolean NOT NULL,
+    max_size bigint NOT NULL,
+    ttl_seconds double precision NOT NULL,
+    dedup_seconds double precision NOT NULL,
+    ordered boolean NOT NULL,
+    rate_max integer,
+    rate_ms integer,
+    rate_per text,
+    concurrency_limit integer NOT NULL,
+    paused boolean NOT NULL,
+    max_payload_bytes integer,
+    schema jsonb,
+    retention_enabled boolean DEFAULT false NOT NULL,
+    retention_seconds double precision DEFAULT 0 NOT NULL,
+    completed_retention_seconds double precision DEFAULT 0 NOT NULL,
+    partition_retention_seconds double precision DEFAULT 0 NOT NULL,
+    max_wait_seconds double precision DEFAULT 0 NOT NULL,
+    encrypted boolean DEFAULT false NOT NULL,
+    managed_by text,
+    slot smallint,
+    placement text DEFAULT 'home'::text NOT NULL,
+    CONSTRAINT concurrency_limit_is_not_negative CHECK ((concurrency_limit >= 0)),
+    CONSTRAINT dedup_window_is_at_most_31_days CHECK (((dedup_seconds >= (0)::double precision) AND (dedup_seconds <= (2678400)::double precision))),
+    CONSTRAINT delay_is_at_most_a_year CHECK (((delay_seconds >= (0)::double precision) AND (delay_seconds <= (31536000)::double precision))),
+    CONSTRAINT lease_is_positive_and_at_most_12_hours CHECK (((lease_seconds > (0)::double precision) AND (lease_seconds <= (43200)::double precision))),
+    CONSTRAINT max_payload_is_positive CHECK ((max_payload_bytes > 0)),
+    CONSTRAINT max_size_is_not_negative CHECK ((max_size >= 0)),
+    CONSTRAINT max_wait_is_at_most_10_years CHECK (((max_wait_seconds >= (0)::double precision) AND (max_wait_seconds <= (315360000)::double precision))),
+    CONSTRAINT placement_is_known CHECK ((placement = ANY (ARRAY['home'::text, 'spread'::text]))),
+    CONSTRAINT priority_is_within_1000 CHECK (((priority >= '-1000'::integer) AND (priority <= 1000))),
+    CONSTRAINT queue_managers_are_named CHECK (((length(managed_by) >= 1) AND (length(managed_by) <= 255))),
+    CONSTRAINT rate_limit_is_whole CHECK ((((rate_max IS NULL) AND (rate_ms IS NULL) AND (rate_per IS NULL)) OR ((rate_max IS NOT NULL) AND (rate_max > 0) AND (rate_ms IS NOT NULL) AND (rate_ms >= 16) AND (rate_per IS NOT NULL) AND (rate_per = ANY (ARRAY['queue'::text, 'partition'::text]))))),
+    CONSTRAINT retention_is_at_most_100_years CHECK ((((retention_seconds >= (0)::double precision) AND (retention_seconds <= ('3153600000'::bigint)::double precision)) AND ((completed_retention_seconds >= (0)::double precision) AND (completed_retention_seconds <= ('3153600000'::bigint)::double precision)) AND ((partition_retention_seconds >= (0)::double precision) AND (partition_retention_seconds <= ('3153600000'::bigint)::double precision)))),
+    CONSTRAINT retry_backoff_is_from_1_to_100 CHECK (((retry_backoff >= (1)::double precision) AND (retry_backoff <= (100)::double precision))),
+    CONSTRAINT retry_delay_is_not_negative CHECK (((retry_delay_ms >= 0) AND (max_retry_delay_ms >= 0))),
+    CONSTRAINT retry_limit_is_from_0_to_1000 CHECK (((retry_limit >= 0) AND (retry_limit <= 1000))),
+    CONSTRAINT spread_queues_have_no_slot CHECK (((placement = 'spread'::text) = (slot IS NULL))),
+    CONSTRAINT ttl_is_not_negative CHECK (((ttl_seconds >= (0)::double precision) AND (ttl_seconds <= (315360000)::double precision))),
+    CONSTRAINT window_is_at_most_a_year CHECK (((window_seconds >= (0)::double precision) AND (window_seconds <= (31536000)::double precision)))
+);
+
+
+--
+-- Name: add_positions(queen.groups, queen.queues, bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.add_positions(p_group queen.groups, p_queue queen.queues, p_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
     AS $$ … $$;
 
 
@@ -158,6 +270,15 @@ CREATE FUNCTION queen.add_trace(p_partition_id bigint, p_transaction_id text, p_
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: adopt_partitions(smallint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.adopt_partitions(p_slot smallint) RETURNS void
+    LANGUAGE plpgsql
     AS $$ … $$;
 
 
@@ -205,12 +326,39 @@ CREATE FUNCTION queen.append(p_ids bigint[], p_partition_ids bigint[], p_counts 
 
 
 --
+-- Name: apply_definition(jsonb); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.apply_definition(p_definition jsonb) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: apply_queue(queen.queues, jsonb); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.apply_queue(p_queue queen.queues, p_values jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: archive_batch(text, bigint, bigint, bigint, bigint, bigint, bigint, text, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
 CREATE FUNCTION queen.archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint, p_missed bigint DEFAULT 0, p_gaps text DEFAULT NULL::text, p_misfits bigint DEFAULT 0) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -270,74 +418,6 @@ CREATE FUNCTION queen.backlog(p_queue_id bigint, p_most bigint) RETURNS bigint
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
-
-
-SET default_tablespace = '';
-
-SET default_table_access_method = heap;
-
---
--- Name: queues; Type: TABLE; Schema: queen; Owner: -
---
-
-CREATE TABLE queen.queues (
-    id bigint NOT NULL,
-    name text NOT NULL,
-    namespace text DEFAULT ''::text NOT NULL,
-    task text DEFAULT ''::text NOT NULL,
-    version bigint DEFAULT 1 NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    deleted_at timestamp with time zone,
-    levels integer[] DEFAULT '{0}'::integer[] NOT NULL,
-    in_order boolean DEFAULT true NOT NULL,
-    order_changed_at timestamp with time zone,
-    shortened_at timestamp with time zone,
-    old_dedup_untils timestamp with time zone[],
-    lease_seconds double precision NOT NULL,
-    retry_limit integer NOT NULL,
-    retry_delay_ms integer NOT NULL,
-    max_retry_delay_ms integer NOT NULL,
-    retry_backoff double precision NOT NULL,
-    priority integer NOT NULL,
-    delay_seconds double precision NOT NULL,
-    window_seconds double precision NOT NULL,
-    dead_letter boolean NOT NULL,
-    max_size bigint NOT NULL,
-    ttl_seconds double precision NOT NULL,
-    dedup_seconds double precision NOT NULL,
-    ordered boolean NOT NULL,
-    rate_max integer,
-    rate_ms integer,
-    rate_per text,
-    concurrency_limit integer NOT NULL,
-    paused boolean NOT NULL,
-    max_payload_bytes integer,
-    schema jsonb,
-    retention_enabled boolean DEFAULT false NOT NULL,
-    retention_seconds double precision DEFAULT 0 NOT NULL,
-    completed_retention_seconds double precision DEFAULT 0 NOT NULL,
-    partition_retention_seconds double precision DEFAULT 0 NOT NULL,
-    max_wait_seconds double precision DEFAULT 0 NOT NULL,
-    encrypted boolean DEFAULT false NOT NULL,
-    managed_by text,
-    slot smallint NOT NULL,
-    CONSTRAINT concurrency_limit_is_not_negative CHECK ((concurrency_limit >= 0)),
-    CONSTRAINT dedup_window_is_at_most_31_days CHECK (((dedup_seconds >= (0)::double precision) AND (dedup_seconds <= (2678400)::double precision))),
-    CONSTRAINT delay_is_at_most_a_year CHECK (((delay_seconds >= (0)::double precision) AND (delay_seconds <= (31536000)::double precision))),
-    CONSTRAINT lease_is_positive_and_at_most_12_hours CHECK (((lease_seconds > (0)::double precision) AND (lease_seconds <= (43200)::double precision))),
-    CONSTRAINT max_payload_is_positive CHECK ((max_payload_bytes > 0)),
-    CONSTRAINT max_size_is_not_negative CHECK ((max_size >= 0)),
-    CONSTRAINT max_wait_is_at_most_10_years CHECK (((max_wait_seconds >= (0)::double precision) AND (max_wait_seconds <= (315360000)::double precision))),
-    CONSTRAINT priority_is_within_1000 CHECK (((priority >= '-1000'::integer) AND (priority <= 1000))),
-    CONSTRAINT queue_managers_are_named CHECK (((length(managed_by) >= 1) AND (length(managed_by) <= 255))),
-    CONSTRAINT rate_limit_is_whole CHECK ((((rate_max IS NULL) AND (rate_ms IS NULL) AND (rate_per IS NULL)) OR ((rate_max IS NOT NULL) AND (rate_max > 0) AND (rate_ms IS NOT NULL) AND (rate_ms >= 16) AND (rate_per IS NOT NULL) AND (rate_per = ANY (ARRAY['queue'::text, 'partition'::text]))))),
-    CONSTRAINT retention_is_at_most_100_years CHECK ((((retention_seconds >= (0)::double precision) AND (retention_seconds <= ('3153600000'::bigint)::double precision)) AND ((completed_retention_seconds >= (0)::double precision) AND (completed_retention_seconds <= ('3153600000'::bigint)::double precision)) AND ((partition_retention_seconds >= (0)::double precision) AND (partition_retention_seconds <= ('3153600000'::bigint)::double precision)))),
-    CONSTRAINT retry_backoff_is_from_1_to_100 CHECK (((retry_backoff >= (1)::double precision) AND (retry_backoff <= (100)::double precision))),
-    CONSTRAINT retry_delay_is_not_negative CHECK (((retry_delay_ms >= 0) AND (max_retry_delay_ms >= 0))),
-    CONSTRAINT retry_limit_is_from_0_to_1000 CHECK (((retry_limit >= 0) AND (retry_limit <= 1000))),
-    CONSTRAINT ttl_is_not_negative CHECK (((ttl_seconds >= (0)::double precision) AND (ttl_seconds <= (315360000)::double precision))),
-    CONSTRAINT window_is_at_most_a_year CHECK (((window_seconds >= (0)::double precision) AND (window_seconds <= (31536000)::double precision)))
-);
 
 
 --
@@ -544,11 +624,29 @@ CREATE FUNCTION queen.change_order(p_queue_id bigint) RETURNS boolean
 
 
 --
+-- Name: check_movable(smallint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.check_movable(p_slot smallint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: check_producers(text[], bigint[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
 CREATE FUNCTION queen.check_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: chosen_placement(jsonb); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.chosen_placement(p_options jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE
     AS $$ … $$;
 
 
@@ -562,12 +660,16 @@ CREATE FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level
 
 
 --
--- Name: claim_homes(text[], text[]); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: claim_homes(text[], text[], boolean[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.claim_homes(p_names text[], p_namespaces text[]) RETURNS TABLE(name text, slot smallint)
+CREATE FUNCTION queen.claim_homes(p_names text[], p_namespaces text[], p_are_spread boolean[] DEFAULT NULL::boolean[]) RETURNS TABLE(name text, slot smallint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -581,11 +683,21 @@ CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level
 
 
 --
+-- Name: close_slot(smallint, text, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.close_slot(p_slot smallint, p_to text, p_epoch bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: close_slots(text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
 CREATE FUNCTION queen.close_slots(p_to text) RETURNS void
-    LANGUAGE sql
+    LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -658,6 +770,16 @@ CREATE FUNCTION queen.configure_partition(p_queue text, p_partition text, p_prio
 
 CREATE FUNCTION queen.copy_homes(p_names text[], p_slots smallint[]) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: copy_slot(smallint, text, uuid); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.copy_slot(p_slot smallint, p_to text, p_copier uuid) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -783,6 +905,27 @@ CREATE FUNCTION queen.defer(p_ids bigint[], p_tokens uuid[], p_seconds double pr
 
 
 --
+-- Name: definition(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.definition(p_queue_id bigint) RETURNS jsonb
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: definition_digest(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.definition_digest(p_queue_id bigint) RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET "TimeZone" TO 'UTC'
+    AS $$ … $$;
+
+
+--
 -- Name: delete_group(text, text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -859,10 +1002,10 @@ CREATE FUNCTION queen.drop_steps(p_id text, p_steps text[], p_parts integer[], p
 
 
 --
--- Name: due_deliveries(bigint, integer, bigint[], timestamp with time zone, timestamp with time zone, integer); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: due_deliveries(bigint, boolean, integer, bigint[], timestamp with time zone, timestamp with time zone, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.due_deliveries(p_group_id bigint, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer) RETURNS SETOF queen.deliveries
+CREATE FUNCTION queen.due_deliveries(p_group_id bigint, p_is_spread boolean, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer) RETURNS SETOF queen.deliveries
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -916,6 +1059,16 @@ CREATE FUNCTION queen.end_bytes(p_end integer) RETURNS bytea
 
 
 --
+-- Name: end_forwards(text, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.end_forwards(p_queue text, p_sequence bigint) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: end_workflow(queen.workflows, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -962,10 +1115,51 @@ CREATE FUNCTION queen.enter(p_ids bigint[]) RETURNS void
 
 
 --
+-- Name: enter_all_partitions(queen.queues, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.enter_all_partitions(p_queue queen.queues, p_partition text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: enter_named(text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.enter_named(p_queues text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: enter_partitions(bigint, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.enter_partitions(p_queue_id bigint, p_partition text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: enter_queue(bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
 CREATE FUNCTION queen.enter_queue(p_queue_id bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: enter_spread(queen.queues); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.enter_spread(p_queue queen.queues) RETURNS void
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -1222,6 +1416,16 @@ CREATE FUNCTION queen.forget_audit(p_epoch bigint, p_seconds double precision, p
 
 
 --
+-- Name: forget_copy(smallint, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.forget_copy(p_slot smallint, p_to text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: forget_counters(bigint, double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1332,6 +1536,26 @@ CREATE FUNCTION queen.forget_workflows(p_epoch bigint, p_seconds double precisio
 
 
 --
+-- Name: forward(bigint[], text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.forward(p_ids bigint[], p_queues text[]) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: forward_pushes(text[], text[], text[], double precision[], bigint[], text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.forward_pushes(p_queues text[], p_items text[], p_payloads text[], p_delays double precision[], p_ids bigint[], p_kinds text[]) RETURNS SETOF text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: free(bigint[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1396,11 +1620,30 @@ CREATE FUNCTION queen.handed_out(p_delivery queen.deliveries) RETURNS int8multir
 
 
 --
+-- Name: hashed_slot(text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.hashed_slot(p_name text) RETURNS smallint
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: head_ready(bigint, bigint, double precision, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
 CREATE FUNCTION queen.head_ready(p_partition_id bigint, p_offset bigint, p_seconds double precision, p_now timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: hindrances(smallint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.hindrances(p_slot smallint) RETURNS TABLE(reason text)
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1411,6 +1654,10 @@ CREATE FUNCTION queen.head_ready(p_partition_id bigint, p_offset bigint, p_secon
 CREATE FUNCTION queen.hold(p_queue text, p_name text, p_xid xid8) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -1430,6 +1677,10 @@ CREATE FUNCTION queen.hold_duty(p_name text, p_epoch bigint) RETURNS void
 CREATE FUNCTION queen.hold_recalled(p_queue text, p_name text, p_seconds double precision) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -1452,6 +1703,36 @@ CREATE FUNCTION queen.is_alive(p_partition_id bigint, p_offset bigint, p_now tim
 
 
 --
+-- Name: is_applied(text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.is_applied(p_kinds text[]) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: is_empty_slot(smallint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.is_empty_slot(p_slot smallint) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: is_first(); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.is_first() RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: is_in_log(queen.workflow_steps); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1461,11 +1742,38 @@ CREATE FUNCTION queen.is_in_log(p_step queen.workflow_steps) RETURNS boolean
 
 
 --
+-- Name: is_newer(xid, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.is_newer(p_xmin xid, p_since bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: is_over(bigint, uuid); Type: FUNCTION; Schema: queen; Owner: -
 --
 
 CREATE FUNCTION queen.is_over(p_id bigint, p_token uuid) RETURNS boolean
     LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: is_owned(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.is_owned(p_partition_id bigint) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: is_passed(bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.is_passed(p_queue_id bigint, p_partition_id bigint) RETURNS boolean
+    LANGUAGE plpgsql
     AS $$ … $$;
 
 
@@ -1524,7 +1832,8 @@ CREATE TABLE queen.samples (
     ready_partitions bigint,
     leased_partitions bigint,
     idle_partitions bigint,
-    is_exact boolean NOT NULL
+    is_exact boolean NOT NULL,
+    mean_bytes double precision
 )
 WITH (fillfactor='60');
 
@@ -1535,6 +1844,16 @@ WITH (fillfactor='60');
 
 CREATE FUNCTION queen.keep_sample(p_sample queen.samples) RETURNS void
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: keep_slot(smallint, uuid); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.keep_slot(p_slot smallint, p_copier uuid) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1648,11 +1967,21 @@ CREATE FUNCTION queen.leaders_of(p_id text, p_step queen.workflow_steps) RETURNS
 
 
 --
+-- Name: leave_slot(smallint, text, uuid); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.leave_slot(p_slot smallint, p_to text, p_copier uuid) RETURNS TABLE(epoch bigint, partition_id bigint, delivery_id bigint)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: leave_slots(smallint[], text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
 CREATE FUNCTION queen.leave_slots(p_slots smallint[], p_to text) RETURNS SETOF smallint
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -1686,10 +2015,29 @@ CREATE FUNCTION queen.lock_consumers(p_ids bigint[], p_tokens uuid[]) RETURNS vo
 
 
 --
+-- Name: lock_forwards(text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.lock_forwards(p_queues text[]) RETURNS void
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: lock_limit(bigint, queen.queues, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
 CREATE FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now timestamp with time zone) RETURNS TABLE(version bigint, budget bigint, free bigint, opens_at timestamp with time zone)
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: lock_slot(smallint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.lock_slot(p_slot smallint) RETURNS void
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -1733,6 +2081,25 @@ CREATE FUNCTION queen.mark_rollup(p_planned_at timestamp with time zone, p_xid x
 
 
 --
+-- Name: may_enter(smallint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.may_enter(p_slots smallint[]) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: may_enter_queue(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.may_enter_queue(p_queue_id bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: mean_bytes(bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1765,6 +2132,16 @@ CREATE FUNCTION queen.microseconds(p_at timestamp with time zone) RETURNS bigint
 
 CREATE FUNCTION queen.move_up(p_partition_id bigint, p_end bigint) RETURNS void
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: moved_queues(text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.moved_queues(p_names text[]) RETURNS SETOF text
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1828,6 +2205,46 @@ CREATE FUNCTION queen.next_offsets(p_partition_ids bigint[], p_counts integer[])
 
 
 --
+-- Name: note_definition(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.note_definition(p_queue_id bigint) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: note_group(); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.note_group() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: note_queue(); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.note_queue() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: note_rewrites(); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.note_rewrites() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: now(); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1862,6 +2279,10 @@ CREATE FUNCTION queen.offsets_of_key(p_partition_id bigint, p_transaction_id tex
 CREATE FUNCTION queen.open_archive(p_name text, p_queue text, p_format text, p_location text) RETURNS TABLE(queue_id bigint, archive_queue_id bigint, format text, location text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -1875,12 +2296,44 @@ CREATE FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8multira
 
 
 --
+-- Name: open_queues(text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.open_queues(p_id text) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: own_slot(smallint, uuid, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.own_slot(p_slot smallint, p_copier uuid, p_epoch bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: own_slots(smallint[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
 CREATE FUNCTION queen.own_slots(p_slots smallint[], p_epochs bigint[]) RETURNS void
-    LANGUAGE sql
+    LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: owns_slot(smallint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.owns_slot(p_slot smallint) RETURNS boolean
+    LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
 
@@ -1927,6 +2380,16 @@ CREATE FUNCTION queen.pass(p_ctids tid[], p_partition_ids bigint[], p_group_id b
 
 
 --
+-- Name: pass_ids(bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.pass_ids(p_partition_id bigint, p_delivery_id bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: pass_over(bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1960,6 +2423,10 @@ CREATE FUNCTION queen.payload_at(p_body bytea, p_ends bytea, p_index integer) RE
 CREATE FUNCTION queen.plan_archive(p_name text, p_end xid8) RETURNS TABLE(batch bigint, token bigint, start_xid bigint, end_xid bigint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -2195,6 +2662,16 @@ CREATE FUNCTION queen.recall_partition(p_recall_id uuid, p_queue_id bigint, p_pa
 
 
 --
+-- Name: receive_slot(smallint, text, uuid); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.receive_slot(p_slot smallint, p_source text, p_copier uuid) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: recent_of(bigint[], bigint, bigint, queen.queues); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2214,6 +2691,16 @@ CREATE FUNCTION queen.record_outcomes(p_producers text[], p_sequences bigint[], 
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: record_owner(smallint, text, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.record_owner(p_slot smallint, p_owner text, p_epoch bigint) RETURNS void
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -2312,6 +2799,16 @@ CREATE FUNCTION queen.refuse_batch(p_sequence bigint, p_ids bigint[], p_errors t
 
 
 --
+-- Name: refuse_forwards(text, bigint, bigint[], text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.refuse_forwards(p_queue text, p_sequence bigint, p_ids bigint[], p_errors text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: release(bigint[], uuid[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2322,6 +2819,16 @@ CREATE FUNCTION queen.release(p_ids bigint[], p_tokens uuid[]) RETURNS TABLE(ord
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: remove_database(text, boolean); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.remove_database(p_name text, p_is_removed boolean) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -2621,6 +3128,15 @@ CREATE FUNCTION queen.signal_workflow(p_id text, p_signal text, p_outcome text, 
 
 
 --
+-- Name: slot_of(text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.slot_of(p_name text) RETURNS smallint
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: spend(bigint[], integer, timestamp with time zone, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2637,6 +3153,16 @@ CREATE FUNCTION queen.split_batch(p_queue_id bigint, p_xid xid8, p_partition_id 
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    AS $$ … $$;
+
+
+--
+-- Name: spread_in(integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.spread_in(p_slot integer) RETURNS SETOF bigint
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -2717,6 +3243,10 @@ CREATE FUNCTION queen.take_batch(p_first_xid bigint, p_limit integer, p_bytes bi
 CREATE FUNCTION queen.take_data_key(p_queue_id bigint, p_uses bigint, p_max_uses bigint, p_id integer, p_master_id text, p_wrapped bytea) RETURNS TABLE(id integer, master_id text, wrapped bytea, seconds double precision)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -2725,6 +3255,16 @@ CREATE FUNCTION queen.take_data_key(p_queue_id bigint, p_uses bigint, p_max_uses
 --
 
 CREATE FUNCTION queen.take_duties(p_holder bigint, p_names text[], p_seconds double precision) RETURNS TABLE(name text, epoch bigint, cursor jsonb)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: take_forwards(text, bigint, double precision, integer, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.take_forwards(p_queue text, p_holder bigint, p_seconds double precision, p_limit integer, p_bytes bigint) RETURNS TABLE(producer_id text, sequence bigint, outbox_id bigint, item text, payload text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -2801,6 +3341,16 @@ CREATE FUNCTION queen.waits_for_room(p_group_ids bigint[]) RETURNS boolean
 
 
 --
+-- Name: wake_slot(smallint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.wake_slot(p_slot smallint) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: wants_more(integer[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2820,6 +3370,15 @@ CREATE FUNCTION queen.warm() RETURNS void
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: whole_queue_named(text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.whole_queue_named(p_queue text) RETURNS queen.queues
+    LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
 
@@ -2932,6 +3491,21 @@ WITH (fillfactor='50');
 
 
 --
+-- Name: arrivals; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.arrivals (
+    slot smallint NOT NULL,
+    source text NOT NULL,
+    copier uuid NOT NULL,
+    copied bigint DEFAULT '-1'::integer NOT NULL,
+    since bigint DEFAULT 0 NOT NULL,
+    copied_bytes bigint DEFAULT 0 NOT NULL,
+    total_bytes bigint
+);
+
+
+--
 -- Name: audit; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -3030,6 +3604,7 @@ CREATE TABLE queen.databases (
     name text NOT NULL,
     is_here boolean NOT NULL,
     joined_at timestamp with time zone DEFAULT now() NOT NULL,
+    removed_at timestamp with time zone,
     CONSTRAINT databases_are_from_0_to_1023 CHECK (((number >= 0) AND (number <= 1023)))
 );
 
@@ -3435,6 +4010,16 @@ CREATE TABLE queen.dedup_rows (
 
 
 --
+-- Name: definitions; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.definitions (
+    queue_id bigint NOT NULL,
+    revision bigint NOT NULL
+);
+
+
+--
 -- Name: delivery_ids; Type: SEQUENCE; Schema: queen; Owner: -
 --
 
@@ -3481,20 +4066,45 @@ CREATE TABLE queen.forgotten_removals (
 
 
 --
--- Name: groups; Type: TABLE; Schema: queen; Owner: -
+-- Name: forward_batches; Type: TABLE; Schema: queen; Owner: -
 --
 
-CREATE TABLE queen.groups (
-    id bigint NOT NULL,
-    queue_id bigint NOT NULL,
-    name text NOT NULL,
-    start_mode text NOT NULL,
-    start_at timestamp with time zone NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    deleted_at timestamp with time zone,
-    filled_to bigint,
-    fill_end bigint NOT NULL,
-    CONSTRAINT start_mode_is_known CHECK ((start_mode = ANY (ARRAY['all'::text, 'new'::text, 'time'::text])))
+CREATE TABLE queen.forward_batches (
+    queue text NOT NULL,
+    sequence bigint NOT NULL,
+    last_position bigint NOT NULL,
+    holder bigint NOT NULL,
+    until timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
+
+--
+-- Name: forwards; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.forwards (
+    queue text NOT NULL,
+    "position" bigint NOT NULL,
+    outbox_id bigint NOT NULL,
+    item json NOT NULL,
+    payload json NOT NULL,
+    slots smallint[]
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+
+
+--
+-- Name: forwards_position_seq; Type: SEQUENCE; Schema: queen; Owner: -
+--
+
+ALTER TABLE queen.forwards ALTER COLUMN "position" ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.forwards_position_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
 
@@ -3531,7 +4141,7 @@ CREATE TABLE queen.holds (
 
 CREATE TABLE queen.homes (
     name text NOT NULL,
-    slot smallint NOT NULL,
+    slot smallint,
     CONSTRAINT homes_are_in_slots CHECK (((slot >= 0) AND (slot <= 1023)))
 );
 
@@ -3792,6 +4402,17 @@ ALTER TABLE queen.outbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
+);
+
+
+--
+-- Name: outdated; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.outdated (
+    database smallint NOT NULL,
+    queue_id bigint NOT NULL,
+    revision bigint NOT NULL
 );
 
 
@@ -4065,6 +4686,30 @@ CREATE TABLE queen.results (
 
 
 --
+-- Name: rewrites; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.rewrites (
+    id bigint NOT NULL,
+    partition_id bigint NOT NULL
+);
+
+
+--
+-- Name: rewrites_id_seq; Type: SEQUENCE; Schema: queen; Owner: -
+--
+
+ALTER TABLE queen.rewrites ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.rewrites_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+
+--
 -- Name: rollup_marks; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -4202,6 +4847,8 @@ CREATE TABLE queen.slots (
     epoch bigint DEFAULT 1 NOT NULL,
     moved_to text,
     is_open boolean NOT NULL,
+    copied_to text,
+    copier uuid,
     CONSTRAINT slot_state_is_known CHECK ((state = ANY (ARRAY['owned'::text, 'leaving'::text, 'gone'::text]))),
     CONSTRAINT slots_are_from_0_to_1023 CHECK (((slot >= 0) AND (slot <= 1023))),
     CONSTRAINT slots_elsewhere_name_their_owner CHECK (((state = 'owned'::text) = (moved_to IS NULL)))
@@ -4539,6 +5186,14 @@ ALTER TABLE ONLY queen.archives
 
 
 --
+-- Name: arrivals arrivals_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.arrivals
+    ADD CONSTRAINT arrivals_pkey PRIMARY KEY (slot);
+
+
+--
 -- Name: audit audit_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -4619,6 +5274,14 @@ ALTER TABLE ONLY queen.dedup_rows
 
 
 --
+-- Name: definitions definitions_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.definitions
+    ADD CONSTRAINT definitions_pkey PRIMARY KEY (queue_id);
+
+
+--
 -- Name: deliveries deliveries_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -4640,6 +5303,30 @@ ALTER TABLE ONLY queen.duties
 
 ALTER TABLE ONLY queen.forgotten_removals
     ADD CONSTRAINT forgotten_removals_pkey PRIMARY KEY (queue_id);
+
+
+--
+-- Name: forward_batches forward_batches_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.forward_batches
+    ADD CONSTRAINT forward_batches_pkey PRIMARY KEY (queue);
+
+
+--
+-- Name: forwards forwards_outbox_id_key; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.forwards
+    ADD CONSTRAINT forwards_outbox_id_key UNIQUE (outbox_id);
+
+
+--
+-- Name: forwards forwards_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.forwards
+    ADD CONSTRAINT forwards_pkey PRIMARY KEY (queue, "position");
 
 
 --
@@ -4752,6 +5439,14 @@ ALTER TABLE ONLY queen.operations
 
 ALTER TABLE ONLY queen.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: outdated outdated_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.outdated
+    ADD CONSTRAINT outdated_pkey PRIMARY KEY (database, queue_id);
 
 
 --
@@ -4872,6 +5567,14 @@ ALTER TABLE ONLY queen.replays
 
 ALTER TABLE ONLY queen.results
     ADD CONSTRAINT results_pkey PRIMARY KEY (queue_id, transaction_id);
+
+
+--
+-- Name: rewrites rewrites_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.rewrites
+    ADD CONSTRAINT rewrites_pkey PRIMARY KEY (id);
 
 
 --
@@ -5734,11 +6437,46 @@ ALTER INDEX queen.dedup_block ATTACH PARTITION queen.dedup_blocks_9_partition_id
 
 
 --
+-- Name: groups groups_change; Type: TRIGGER; Schema: queen; Owner: -
+--
+
+CREATE TRIGGER groups_change AFTER INSERT OR UPDATE OF deleted_at ON queen.groups FOR EACH ROW EXECUTE FUNCTION queen.note_group();
+
+
+--
+-- Name: segments segments_are_changed; Type: TRIGGER; Schema: queen; Owner: -
+--
+
+CREATE TRIGGER segments_are_changed AFTER UPDATE ON queen.segments REFERENCING OLD TABLE AS old_segments FOR EACH STATEMENT EXECUTE FUNCTION queen.note_rewrites();
+
+
+--
+-- Name: segments segments_are_deleted; Type: TRIGGER; Schema: queen; Owner: -
+--
+
+CREATE TRIGGER segments_are_deleted AFTER DELETE ON queen.segments REFERENCING OLD TABLE AS old_segments FOR EACH STATEMENT EXECUTE FUNCTION queen.note_rewrites();
+
+
+--
+-- Name: queues spread_queues_change; Type: TRIGGER; Schema: queen; Owner: -
+--
+
+CREATE TRIGGER spread_queues_change AFTER INSERT OR UPDATE OF version, deleted_at ON queen.queues FOR EACH ROW WHEN ((new.slot IS NULL)) EXECUTE FUNCTION queen.note_queue();
+
+
+--
 -- Name: pipeline_samples pipeline_samples_name_fkey; Type: FK CONSTRAINT; Schema: queen; Owner: -
 --
 
 ALTER TABLE ONLY queen.pipeline_samples
     ADD CONSTRAINT pipeline_samples_name_fkey FOREIGN KEY (name) REFERENCES queen.pipelines(name) ON DELETE CASCADE;
+
+
+--
+-- Name: FUNCTION abandon_batch(p_queue text, p_producer text, p_sequence bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.abandon_batch(p_queue text, p_producer text, p_sequence bigint) FROM PUBLIC;
 
 
 --
@@ -5749,10 +6487,24 @@ REVOKE ALL ON FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8
 
 
 --
+-- Name: FUNCTION add_positions(p_group queen.groups, p_queue queen.queues, p_ids bigint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.add_positions(p_group queen.groups, p_queue queen.queues, p_ids bigint[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION add_trace(p_partition_id bigint, p_transaction_id text, p_group text, p_event_type text, p_names text[], p_data bytea); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.add_trace(p_partition_id bigint, p_transaction_id text, p_group text, p_event_type text, p_names text[], p_data bytea) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION adopt_partitions(p_slot smallint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.adopt_partitions(p_slot smallint) FROM PUBLIC;
 
 
 --
@@ -5781,6 +6533,20 @@ REVOKE ALL ON FUNCTION queen.allowance(p_recent bigint[], p_max integer, p_ms in
 --
 
 REVOKE ALL ON FUNCTION queen.append(p_ids bigint[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION apply_definition(p_definition jsonb); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.apply_definition(p_definition jsonb) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION apply_queue(p_queue queen.queues, p_values jsonb); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.apply_queue(p_queue queen.queues, p_values jsonb) FROM PUBLIC;
 
 
 --
@@ -5896,10 +6662,24 @@ REVOKE ALL ON FUNCTION queen.change_order(p_queue_id bigint) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION check_movable(p_slot smallint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.check_movable(p_slot smallint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION check_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.check_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION chosen_placement(p_options jsonb); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.chosen_placement(p_options jsonb) FROM PUBLIC;
 
 
 --
@@ -5910,10 +6690,10 @@ REVOKE ALL ON FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, 
 
 
 --
--- Name: FUNCTION claim_homes(p_names text[], p_namespaces text[]); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION claim_homes(p_names text[], p_namespaces text[], p_are_spread boolean[]); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.claim_homes(p_names text[], p_namespaces text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.claim_homes(p_names text[], p_namespaces text[], p_are_spread boolean[]) FROM PUBLIC;
 
 
 --
@@ -5921,6 +6701,13 @@ REVOKE ALL ON FUNCTION queen.claim_homes(p_names text[], p_namespaces text[]) FR
 --
 
 REVOKE ALL ON FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_left integer[], p_partitions_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_free bigint, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION close_slot(p_slot smallint, p_to text, p_epoch bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.close_slot(p_slot smallint, p_to text, p_epoch bigint) FROM PUBLIC;
 
 
 --
@@ -5970,6 +6757,13 @@ REVOKE ALL ON FUNCTION queen.configure_partition(p_queue text, p_partition text,
 --
 
 REVOKE ALL ON FUNCTION queen.copy_homes(p_names text[], p_slots smallint[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION copy_slot(p_slot smallint, p_to text, p_copier uuid); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.copy_slot(p_slot smallint, p_to text, p_copier uuid) FROM PUBLIC;
 
 
 --
@@ -6057,6 +6851,20 @@ REVOKE ALL ON FUNCTION queen.defer(p_ids bigint[], p_tokens uuid[], p_seconds do
 
 
 --
+-- Name: FUNCTION definition(p_queue_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.definition(p_queue_id bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION definition_digest(p_queue_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.definition_digest(p_queue_id bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION delete_group(p_queue text, p_group text); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -6106,10 +6914,10 @@ REVOKE ALL ON FUNCTION queen.drop_steps(p_id text, p_steps text[], p_parts integ
 
 
 --
--- Name: FUNCTION due_deliveries(p_group_id bigint, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION due_deliveries(p_group_id bigint, p_is_spread boolean, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.due_deliveries(p_group_id bigint, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.due_deliveries(p_group_id bigint, p_is_spread boolean, p_level integer, p_partition_ids bigint[], p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer) FROM PUBLIC;
 
 
 --
@@ -6148,6 +6956,13 @@ REVOKE ALL ON FUNCTION queen.end_bytes(p_end integer) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION end_forwards(p_queue text, p_sequence bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.end_forwards(p_queue text, p_sequence bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION end_workflow(p_run queen.workflows, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -6183,10 +6998,38 @@ REVOKE ALL ON FUNCTION queen.enter(p_ids bigint[]) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION enter_all_partitions(p_queue queen.queues, p_partition text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.enter_all_partitions(p_queue queen.queues, p_partition text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION enter_named(p_queues text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.enter_named(p_queues text[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION enter_partitions(p_queue_id bigint, p_partition text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.enter_partitions(p_queue_id bigint, p_partition text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION enter_queue(p_queue_id bigint); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.enter_queue(p_queue_id bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION enter_spread(p_queue queen.queues); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.enter_spread(p_queue queen.queues) FROM PUBLIC;
 
 
 --
@@ -6344,6 +7187,13 @@ REVOKE ALL ON FUNCTION queen.forget_audit(p_epoch bigint, p_seconds double preci
 
 
 --
+-- Name: FUNCTION forget_copy(p_slot smallint, p_to text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.forget_copy(p_slot smallint, p_to text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION forget_counters(p_epoch bigint, p_seconds double precision, p_limit integer); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -6421,6 +7271,20 @@ REVOKE ALL ON FUNCTION queen.forget_workflows(p_epoch bigint, p_seconds double p
 
 
 --
+-- Name: FUNCTION forward(p_ids bigint[], p_queues text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.forward(p_ids bigint[], p_queues text[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION forward_pushes(p_queues text[], p_items text[], p_payloads text[], p_delays double precision[], p_ids bigint[], p_kinds text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.forward_pushes(p_queues text[], p_items text[], p_payloads text[], p_delays double precision[], p_ids bigint[], p_kinds text[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION free(p_partition_ids bigint[], p_group_ids bigint[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -6463,10 +7327,24 @@ REVOKE ALL ON FUNCTION queen.handed_out(p_delivery queen.deliveries) FROM PUBLIC
 
 
 --
+-- Name: FUNCTION hashed_slot(p_name text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.hashed_slot(p_name text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION head_ready(p_partition_id bigint, p_offset bigint, p_seconds double precision, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.head_ready(p_partition_id bigint, p_offset bigint, p_seconds double precision, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION hindrances(p_slot smallint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.hindrances(p_slot smallint) FROM PUBLIC;
 
 
 --
@@ -6505,6 +7383,27 @@ REVOKE ALL ON FUNCTION queen.is_alive(p_partition_id bigint, p_offset bigint, p_
 
 
 --
+-- Name: FUNCTION is_applied(p_kinds text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.is_applied(p_kinds text[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION is_empty_slot(p_slot smallint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.is_empty_slot(p_slot smallint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION is_first(); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.is_first() FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION is_in_log(p_step queen.workflow_steps); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -6512,10 +7411,31 @@ REVOKE ALL ON FUNCTION queen.is_in_log(p_step queen.workflow_steps) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION is_newer(p_xmin xid, p_since bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.is_newer(p_xmin xid, p_since bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION is_over(p_id bigint, p_token uuid); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.is_over(p_id bigint, p_token uuid) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION is_owned(p_partition_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.is_owned(p_partition_id bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION is_passed(p_queue_id bigint, p_partition_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.is_passed(p_queue_id bigint, p_partition_id bigint) FROM PUBLIC;
 
 
 --
@@ -6551,6 +7471,13 @@ REVOKE ALL ON FUNCTION queen.keep_redriven(p_group_id bigint, p_partition_ids bi
 --
 
 REVOKE ALL ON FUNCTION queen.keep_sample(p_sample queen.samples) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION keep_slot(p_slot smallint, p_copier uuid); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.keep_slot(p_slot smallint, p_copier uuid) FROM PUBLIC;
 
 
 --
@@ -6631,6 +7558,13 @@ REVOKE ALL ON FUNCTION queen.leaders_of(p_id text, p_step queen.workflow_steps) 
 
 
 --
+-- Name: FUNCTION leave_slot(p_slot smallint, p_to text, p_copier uuid); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.leave_slot(p_slot smallint, p_to text, p_copier uuid) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION leave_slots(p_slots smallint[], p_to text); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -6659,10 +7593,24 @@ REVOKE ALL ON FUNCTION queen.lock_consumers(p_ids bigint[], p_tokens uuid[]) FRO
 
 
 --
+-- Name: FUNCTION lock_forwards(p_queues text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.lock_forwards(p_queues text[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION lock_limit(p_group_id bigint, p_queue queen.queues, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION lock_slot(p_slot smallint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.lock_slot(p_slot smallint) FROM PUBLIC;
 
 
 --
@@ -6694,6 +7642,20 @@ REVOKE ALL ON FUNCTION queen.mark_rollup(p_planned_at timestamp with time zone, 
 
 
 --
+-- Name: FUNCTION may_enter(p_slots smallint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.may_enter(p_slots smallint[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION may_enter_queue(p_queue_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.may_enter_queue(p_queue_id bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION mean_bytes(p_queue_id bigint); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -6719,6 +7681,13 @@ REVOKE ALL ON FUNCTION queen.microseconds(p_at timestamp with time zone) FROM PU
 --
 
 REVOKE ALL ON FUNCTION queen.move_up(p_partition_id bigint, p_end bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION moved_queues(p_names text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.moved_queues(p_names text[]) FROM PUBLIC;
 
 
 --
@@ -6764,6 +7733,34 @@ REVOKE ALL ON FUNCTION queen.next_offsets(p_partition_ids bigint[], p_counts int
 
 
 --
+-- Name: FUNCTION note_definition(p_queue_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.note_definition(p_queue_id bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION note_group(); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.note_group() FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION note_queue(); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.note_queue() FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION note_rewrites(); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.note_rewrites() FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION now(); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -6799,10 +7796,31 @@ REVOKE ALL ON FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8
 
 
 --
+-- Name: FUNCTION open_queues(p_id text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.open_queues(p_id text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION own_slot(p_slot smallint, p_copier uuid, p_epoch bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.own_slot(p_slot smallint, p_copier uuid, p_epoch bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION own_slots(p_slots smallint[], p_epochs bigint[]); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.own_slots(p_slots smallint[], p_epochs bigint[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION owns_slot(p_slot smallint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.owns_slot(p_slot smallint) FROM PUBLIC;
 
 
 --
@@ -6831,6 +7849,13 @@ REVOKE ALL ON FUNCTION queen.partition_states(p_queue_id bigint, p_levels intege
 --
 
 REVOKE ALL ON FUNCTION queen.pass(p_ctids tid[], p_partition_ids bigint[], p_group_id bigint, p_queue queen.queues, OUT expired bigint, OUT evicted bigint, OUT unkept bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION pass_ids(p_partition_id bigint, p_delivery_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.pass_ids(p_partition_id bigint, p_delivery_id bigint) FROM PUBLIC;
 
 
 --
@@ -7002,6 +8027,13 @@ REVOKE ALL ON FUNCTION queen.recall_partition(p_recall_id uuid, p_queue_id bigin
 
 
 --
+-- Name: FUNCTION receive_slot(p_slot smallint, p_source text, p_copier uuid); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.receive_slot(p_slot smallint, p_source text, p_copier uuid) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION recent_of(p_recent bigint[], p_partition_id bigint, p_group_id bigint, p_queue queen.queues); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -7013,6 +8045,13 @@ REVOKE ALL ON FUNCTION queen.recent_of(p_recent bigint[], p_partition_id bigint,
 --
 
 REVOKE ALL ON FUNCTION queen.record_outcomes(p_producers text[], p_sequences bigint[], p_digests bytea[], p_outcomes bytea[], p_base_producers integer[], p_base_entries integer[], p_kinds text[], p_ordinals integer[], p_offsets bigint[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION record_owner(p_slot smallint, p_owner text, p_epoch bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.record_owner(p_slot smallint, p_owner text, p_epoch bigint) FROM PUBLIC;
 
 
 --
@@ -7072,10 +8111,24 @@ REVOKE ALL ON FUNCTION queen.refuse_batch(p_sequence bigint, p_ids bigint[], p_e
 
 
 --
+-- Name: FUNCTION refuse_forwards(p_queue text, p_sequence bigint, p_ids bigint[], p_errors text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.refuse_forwards(p_queue text, p_sequence bigint, p_ids bigint[], p_errors text[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION release(p_ids bigint[], p_tokens uuid[]); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.release(p_ids bigint[], p_tokens uuid[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION remove_database(p_name text, p_is_removed boolean); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.remove_database(p_name text, p_is_removed boolean) FROM PUBLIC;
 
 
 --
@@ -7261,6 +8314,13 @@ REVOKE ALL ON FUNCTION queen.signal_workflow(p_id text, p_signal text, p_outcome
 
 
 --
+-- Name: FUNCTION slot_of(p_name text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.slot_of(p_name text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION spend(p_recent bigint[], p_ms integer, p_now timestamp with time zone, p_count bigint); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -7272,6 +8332,13 @@ REVOKE ALL ON FUNCTION queen.spend(p_recent bigint[], p_ms integer, p_now timest
 --
 
 REVOKE ALL ON FUNCTION queen.split_batch(p_queue_id bigint, p_xid xid8, p_partition_id bigint, p_offset bigint, p_end xid8, p_end_partition_id bigint, p_end_offset bigint, p_tasks integer, p_least bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION spread_in(p_slot integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.spread_in(p_slot integer) FROM PUBLIC;
 
 
 --
@@ -7338,6 +8405,13 @@ REVOKE ALL ON FUNCTION queen.take_duties(p_holder bigint, p_names text[], p_seco
 
 
 --
+-- Name: FUNCTION take_forwards(p_queue text, p_holder bigint, p_seconds double precision, p_limit integer, p_bytes bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.take_forwards(p_queue text, p_holder bigint, p_seconds double precision, p_limit integer, p_bytes bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION transact(p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_transaction_ids text[], p_results bytea[], p_seconds double precision[], p_workflows text[], p_steps text[], p_parts integer[], p_step_tokens uuid[], p_outcomes text[], p_step_results text[], p_step_errors text[], p_step_attempts integer[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -7387,6 +8461,13 @@ REVOKE ALL ON FUNCTION queen.waits_for_room(p_group_ids bigint[]) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION wake_slot(p_slot smallint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.wake_slot(p_slot smallint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION wants_more(p_left integer[], p_partitions_left integer[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -7398,6 +8479,13 @@ REVOKE ALL ON FUNCTION queen.wants_more(p_left integer[], p_partitions_left inte
 --
 
 REVOKE ALL ON FUNCTION queen.warm() FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION whole_queue_named(p_queue text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.whole_queue_named(p_queue text) FROM PUBLIC;
 
 
 --

@@ -14,8 +14,13 @@ _LEAST_PER_TASK: Final = 500_000
 
 
 def find_queue(connection: Connection, name: str) -> dict[str, Any]:
-    """Return the queue's row. Raises QueueNotFound."""
+    """Return the queue's row. Raises QueueNotFound, or CrossShard if several databases have it."""
     for row in call(connection, "pipeline_queue", name):
+        if row["is_divided"]:
+            raise errors.CrossShard(
+                f"queue {name} has placement spread, and pipelines need all its messages in one"
+                " database"
+            )
         return row
     raise errors.QueueNotFound(f"queue {name} does not exist")
 

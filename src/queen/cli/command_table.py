@@ -69,6 +69,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "stream": Place("data.stream:app", "Repair the checkpoints of Spark streams."),
     },
     "Admin": {
+        "shard": Place("shard:app", "Move queues between databases."),
         "token": Place("token:app", "Manage API keys, directly in the database."),
         "key": Place("master_key:app", "Manage the master keys of encrypted queues."),
         "audit": Place("audit:app", "Verify the audit log."),

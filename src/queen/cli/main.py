@@ -49,8 +49,8 @@ def queen(
     QUEEN_CLIENT_KEY). The environment overrides the context, and the context the defaults.
 
     Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, 5 server unreachable,
-    6 timeout or empty, 7 conflict, 8 differences (diff), 130 interrupted. backup-check, doctor
-    and health: 0 ok, 1 warning, 2 critical.
+    6 timeout or empty, 7 conflict, 8 differences (diff), 130 interrupted. backup-check, doctor,
+    health and shard doctor: 0 ok, 1 warning, 2 critical.
     """
     # Flags become environment variables, which each command reads.
     if context is not None:

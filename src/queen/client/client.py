@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import msgspec
 
@@ -52,9 +52,14 @@ class Queen(Session):
         """Select a queue by name; without a name, all queues of a ``namespace`` and ``task``."""
         return Queue(queen=self, name=name, type=type)
 
-    def transaction(self) -> Transaction:
-        """Start a transaction of acks and pushes. Its `commit` sends it."""
-        return Transaction(queen=self)
+    def transaction(self, *, across_shards: Literal["reject", "outbox"] = "reject") -> Transaction:
+        """
+        Start a transaction of acks and pushes. Its `commit` sends it.
+
+        ``across_shards``: with several databases, pushes to other ones than that of the acks are
+        rejected, or sent through the outbox, so that they arrive a little later.
+        """
+        return Transaction(queen=self, across_shards=across_shards)
 
     # Buffers.
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from threading import Event
-from typing import Any, Generic, Self, overload
+from typing import Any, Generic, Literal, Self, overload
 
 from typing_extensions import TypeVar
 
@@ -40,7 +40,9 @@ class SyncQueen:
     def queue(self, name: str | None = None) -> SyncQueue[Any]: ...
     @overload
     def queue(self, name: str | None = None, *, type: type[T]) -> SyncQueue[T]: ...
-    def transaction(self) -> SyncTransaction:
+    def transaction(
+        self, *, across_shards: Literal["reject", "outbox"] = "reject"
+    ) -> SyncTransaction:
         """Start a transaction of acks and pushes. Its `commit` sends it."""
     def flush_all_buffers(self) -> None:
         """Send all buffered messages, and wait until they are stored."""
@@ -475,3 +477,20 @@ class SyncAdmin:
         """Push the schedule's message now, in addition to its ticks."""
     def delete_schedule(self, name: str) -> _resources.ScheduleDeleted:
         """Delete a schedule. Messages that it pushed stay."""
+    def shards(self) -> _resources.Shards:
+        """Return all databases, and the slots that have queues or are moving."""
+    def move_slots(
+        self,
+        to: str,
+        *,
+        slot: int | None = None,
+        queue: str | None = None,
+        namespace: str | None = None,
+    ) -> _resources.Operation:
+        """Move a slot, a queue or a namespace to another database, while it is in use."""
+    def drain(self, database: str) -> _resources.Operation:
+        """Move all slots of a database evenly to the others."""
+    def rebalance(self, *, dry_run: bool = False) -> _resources.Rebalanced:
+        """Move slots so that the load of all databases is even, or only return the plan."""
+    def remove_database(self, name: str) -> _resources.ShardRemoved:
+        """Remove a database that owns no slots. Its name and number are never used again."""

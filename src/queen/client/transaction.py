@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -41,6 +41,8 @@ class Transaction:
     """The messages that it acknowledges."""
     target: Queue[Any] | None = None
     """The queue of the next pushes."""
+    across_shards: Literal["reject", "outbox"] = "reject"
+    """What happens to pushes to other databases."""
     _commits: list[None] = field(default_factory=list[None], init=False, repr=False, compare=False)
     """Not empty once it may have been applied. Transactions built from it have their own."""
 
@@ -120,6 +122,7 @@ class Transaction:
             request = TransactionRequest(
                 operations=list(operations),
                 required_leases=list(leases),
+                across_shards=self.across_shards,
                 producer_id=producer.id,
                 sequence=producer.sequence,
             )

@@ -1,15 +1,16 @@
-"""The database of a queue or an id."""
+"""The slots of queues."""
 
 import asyncio
 import contextlib
+import functools
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from queen import errors
 from queen.bounded import BoundedDict
-from queen.codec.ids import NUMBER_BITS
-from queen.store.cluster.homes import Homes
+from queen.cluster.owners import Owners
+from queen.store.cluster.homes import SPREAD, Homes
 
 _NEWS_SECONDS: Final = 1.0
 """How often waiting pops check whether their queue was created."""
@@ -18,96 +19,96 @@ _KNOWN: Final = 1_000_000
 """Queues whose slots a process remembers. They never change."""
 
 
+@functools.lru_cache(maxsize=65_536)
 def hashed(name: str) -> int:
-    """The slot of a new queue without a namespace. `queen.home_slot` is the same in SQL."""
+    """
+    The slot of a new queue without a namespace, or of a partition in a spread queue.
+
+    `queen.hashed_slot` is the same in SQL.
+    """
     digits = hashlib.sha256(name.encode()).hexdigest()[:15]
     return 1 + int(digits, 16) % _HASHED
 
 
+def slot_in(slot: int, partition: str) -> int:
+    """The slot of a partition. ``slot``: that of its queue."""
+    return hashed(partition) if slot == SPREAD else slot
+
+
 class Places:
-    """
-    The slot of each queue, and the database of each slot.
+    """The slot of each queue. The first database decides it, and a process reads it once."""
 
-    The first database decides both. A process reads the slot of a queue once, and the owners of all
-    slots when it starts and when a database rejects a call because a slot has moved.
-    """
-
-    def __init__(self, homes: Mapping[str, Homes]) -> None:
+    def __init__(self, homes: Mapping[str, Homes], owners: Owners) -> None:
         """``homes``: those of each database by name, the first database first."""
         self._homes = dict(homes)
         self._first = next(iter(homes))
+        self._owners = owners
         self._slots = BoundedDict[str, int](_KNOWN)
-        self._claimed = BoundedDict[str, int](_KNOWN)
-        """Queues whose slot their own database knows too, so they can be created there."""
-        self._owners: dict[int, str] = {}
-        self._loading: asyncio.Task[None] | None = None
+        self._claimed = BoundedDict[str, str](_KNOWN)
+        """Queues whose slot this database knows too, so they can be created there."""
         self._awaited: dict[str, int] = {}
         """Queues that pops wait for although they don't exist, and how many pops."""
         self._looking: asyncio.Task[None] | None = None
 
-    async def load(self) -> None:
-        """Read the owners of all slots. Callers at the same time share one query."""
-        if self._loading is None or self._loading.done():
-            self._loading = asyncio.create_task(self._load())
-        await asyncio.shield(self._loading)
+    def known(self, queue: str) -> int | None:
+        """The slot of a queue, if this process knows it."""
+        return self._slots.get(queue)
 
-    async def _load(self) -> None:
-        self._owners = await self._homes[self._first].owners()
-        self._claimed.clear()  # Another database may need its copy now.
-
-    def of_slot(self, slot: int) -> str:
-        return self._owners.get(slot, self._first)
-
-    def of_id(self, id_: int) -> str:
-        """The database of a partition or delivery."""
-        return self.of_slot(id_ >> NUMBER_BITS)
-
-    def known(self, queue: str) -> str | None:
-        """The database of a queue, if this process knows it."""
-        slot = self._slots.get(queue)
-        return None if slot is None else self.of_slot(slot)
-
-    async def of_queues(self, names: Iterable[str]) -> dict[str, str]:
-        """The databases of queues, without those that never existed."""
+    async def of_queues(self, names: Iterable[str]) -> dict[str, int]:
+        """The slots of queues, without those that never existed."""
         wanted = set(names)
         slots = {name: slot for name in wanted if (slot := self._slots.get(name)) is not None}
         if missing := wanted - slots.keys():
             found = await self._homes[self._first].find([*missing])
             self._keep(found)
             slots |= found
-        return {name: self.of_slot(slot) for name, slot in slots.items()}
+        return slots
 
-    async def expected(self, names: Iterable[str]) -> dict[str, str]:
-        """The databases of queues, also of those that a push may create. This decides nothing."""
+    async def expected(self, names: Iterable[str]) -> dict[str, int]:
+        """The slots of queues, also of those that a push may create. This decides nothing."""
         wanted = set(names)
         known = await self.of_queues(wanted)
-        return known | {name: self.of_slot(hashed(name)) for name in wanted - known.keys()}
+        return known | {name: hashed(name) for name in wanted - known.keys()}
 
-    async def of_new_queues(self, namespaces: Mapping[str, str]) -> dict[str, str]:
+    async def claim(
+        self, namespaces: Mapping[str, str], *, spread: Collection[str] = ()
+    ) -> dict[str, int]:
         """
-        The databases of queues that are created now, if they don't exist.
+        The slots of queues that are created now, if they don't exist. Their databases know them.
 
-        ``namespaces``: the namespace of each queue, or an empty text.
+        ``namespaces``: the namespace of each queue, or an empty text. ``spread``: new queues to
+        spread.
         """
-        slots = {name: slot for name in namespaces if (slot := self._claimed.get(name)) is not None}
-        if missing := {name: space for name, space in namespaces.items() if name not in slots}:
-            found = await self._homes[self._first].claim(missing)
-            await self._copy(found)
+        slots: dict[str, int] = {}
+        missing: dict[str, str] = {}
+        for name, space in namespaces.items():
+            slot = self._slots.get(name)
+            if slot is not None and self._claimed.get(name) == self._owners.of_slot(slot):
+                slots[name] = slot
+            else:
+                missing[name] = space
+        if missing:
+            found = await self._homes[self._first].claim(missing, spread)
             self._keep(found)
-            for name, slot in found.items():
-                self._claimed[name] = slot
+            await self._copy(found)
             slots |= found
-        return {name: self.of_slot(slot) for name, slot in slots.items()}
+        return slots
 
     async def _copy(self, slots: Mapping[str, int]) -> None:
         """Store the slots in the databases that own them."""
         by_owner: dict[str, dict[str, int]] = {}
         for name, slot in slots.items():
-            by_owner.setdefault(self.of_slot(slot), {})[name] = slot
-        by_owner.pop(self._first, None)
+            by_owner.setdefault(self._owners.of_slot(slot), {})[name] = slot
         await asyncio.gather(
-            *(self._homes[owner].copy(theirs) for owner, theirs in by_owner.items())
+            *(
+                self._homes[owner].copy(theirs)
+                for owner, theirs in by_owner.items()
+                if owner in self._homes and owner != self._first
+            )
         )
+        for owner, theirs in by_owner.items():
+            for name in theirs:
+                self._claimed[name] = owner
 
     def _keep(self, slots: Mapping[str, int]) -> None:
         for name, slot in slots.items():

@@ -19,14 +19,10 @@ _turns = itertools.count()
 
 
 class Popped(NamedTuple):
-    """Deliveries, and the engine that they come from."""
+    """Deliveries, and the engine that they come from, or one of them."""
 
     engine: Engine
     deliveries: list[Delivery]
-
-    async def give_back(self) -> None:
-        """Return the deliveries, because they were not sent to their consumer."""
-        await self.engine.give_back(self.deliveries)
 
 
 async def pop_anywhere(engines: Sequence[Engine], request: PopRequest) -> Popped:
@@ -53,10 +49,15 @@ async def pop_anywhere(engines: Sequence[Engine], request: PopRequest) -> Popped
         raise failure
     if not request.wait:
         return Popped(turns[0], [])
+    return await wait_anywhere(working, request, ends_at)
+
+
+async def wait_anywhere(engines: Sequence[Engine], request: PopRequest, ends_at: float) -> Popped:
+    """Wait at several databases for messages."""
     if request.auto_ack:
-        return await _wait_in_turns(working, request, ends_at)
+        return await _wait_in_turns(engines, request, ends_at)
     left = max(0.0, ends_at - time.monotonic())
-    return await _wait_at_all(working, structs.replace(request, timeout_seconds=left))
+    return await _wait_at_all(engines, structs.replace(request, timeout_seconds=left))
 
 
 async def _wait_in_turns(engines: Sequence[Engine], request: PopRequest, ends_at: float) -> Popped:

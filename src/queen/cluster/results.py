@@ -24,8 +24,10 @@ class ScatteredResult(PushResult):
 
     __slots__ = ("_answers", "is_buffered")
 
-    def __init__(self, answers: Sequence[Pushed], *, is_buffered: bool) -> None:
-        super().__init__(len(answers), (), {})
+    def __init__(
+        self, answers: Sequence[Pushed], *, is_buffered: bool, is_replayed: bool = False
+    ) -> None:
+        super().__init__(len(answers), (), {}, is_replayed=is_replayed)
         self.is_buffered = is_buffered
         self._answers = answers
 
@@ -33,7 +35,7 @@ class ScatteredResult(PushResult):
         return self._answers[index]
 
     @property
-    def _may_be_refused(self) -> bool:
+    def may_be_refused(self) -> bool:
         return True
 
 

@@ -19,6 +19,7 @@ from queen.engine.inspect.redact import forget_redacted, redact
 from queen.engine.pop.delivery import Delivery
 from queen.engine.pop.popper import Popper
 from queen.engine.pop.safety_poll import SafetyPoll
+from queen.engine.push.arrivals import Arrivals
 from queen.engine.push.batches import PushResult
 from queen.engine.push.producers import SHARED, Producer, digest_of
 from queen.engine.push.pusher import Pusher
@@ -30,6 +31,7 @@ from queen.engine.settle.dead_letters import DeadLetters
 from queen.engine.settle.outcome_waiters import MessageWaiters
 from queen.engine.settle.results import Results
 from queen.engine.settle.settler import Settler
+from queen.engine.sources.forwarder import Forwarder
 from queen.engine.sources.outbox import OutboxMover
 from queen.engine.sources.schedules import Schedules
 from queen.engine.sources.workflows import Workflows
@@ -37,6 +39,7 @@ from queen.engine.transactions import Transactions
 from queen.meters import Snapshot
 from queen.settings import Settings
 from queen.store.connection.options import Connecting
+from queen.store.messages import Settlement
 from queen.store.store import Store
 from queen.wire.messages import Acknowledged, Acknowledgment, Extended, PopRequest, PushItem
 from queen.wire.transactions import AdvanceOperation
@@ -69,7 +72,9 @@ class Engine:
         self._safety_poll = SafetyPoll(core, self._popper)
         self._settler = Settler(core)
         self._pusher = Pusher(core)
-        self.outbox_mover = OutboxMover(core, self._pusher)
+        self.arrivals = Arrivals(core, self._pusher)
+        self.forwarder = Forwarder(core)
+        self.outbox_mover = OutboxMover(core, self._pusher, self.forwarder)
         self.schedules = Schedules(core, self._pusher)
         acknowledger = self._acknowledger = Acknowledger(core, self._settler, self.results)
         self._ack_and_pop = AckAndPop(acknowledger, self._settler, self._popper)
@@ -132,7 +137,8 @@ class Engine:
         async with contextlib.AsyncExitStack() as stack:
             if self.buffer is not None:
                 stack.push_async_callback(self.buffer.close)
-            for part in (self.store, self.signals, self._settler, self._pusher, *self._tasks):
+            parts = (self.store, self.signals, self._settler, self._pusher, self.forwarder)
+            for part in (*parts, *self._tasks):
                 stack.push_async_callback(part.close)
             stack.push_async_callback(self.stop_waiting)
 
@@ -226,6 +232,10 @@ class Engine:
         """Claim messages, and wait for them if requested."""
         return await self._popper.pop(request)
 
+    def is_dry(self, request: PopRequest) -> bool:
+        """Whether such pops wait, because the last search found nothing for them."""
+        return self._popper.is_dry(request)
+
     async def pop_and_acknowledge(
         self,
         request: PopRequest,
@@ -255,12 +265,14 @@ class Engine:
         """Set the outcome of each message: completed, failed, retry or dlq."""
         return await self._acknowledger.acknowledge(acknowledgments, consumer_group)
 
-    async def has_delivered(
+    async def delivery_of(
         self, acknowledgment: Acknowledgment, *, consumer_group: str | None = None
-    ) -> bool:
-        """Whether this database has the message that an acknowledgment names."""
+    ) -> int | None:
+        """The delivery that an acknowledgment names, 0 if it has ended, or None if it is absent."""
         (found,) = await self._acknowledger.resolve([acknowledgment], consumer_group)
-        return not isinstance(found, errors.MessageNotFound)
+        if isinstance(found, Settlement):
+            return found.delivery_id
+        return None if isinstance(found, errors.MessageNotFound) else 0
 
     async def extend_many(
         self, lease_ids: Sequence[str], *, seconds: float | None = None
@@ -286,6 +298,8 @@ class Engine:
         *,
         acknowledgments: Sequence[Acknowledgment] = (),
         items: Sequence[PushItem] = (),
+        forwarded: Sequence[int] = (),
+        hindrance: errors.QueenError | None = None,
         advances: Sequence[AdvanceOperation] = (),
         required_leases: Sequence[str] = (),
         consumer_group: str | None = None,
@@ -295,7 +309,12 @@ class Engine:
         scope: str = SHARED,
         digest: bytes | None = None,
     ) -> PushResult:
-        """Apply acknowledgments, pushes and workflow steps together or not at all."""
+        """
+        Apply acknowledgments, pushes and workflow steps together or not at all.
+
+        ``forwarded``: the indexes of items to send to other databases, which have checked them
+        (`Arrivals.check`). ``hindrance``: why they can't be sent, unless this is a repeat.
+        """
         producer = self._producer(producer_id, sequence, scope)
         if producer is not None:
             told = (acknowledgments, advances, required_leases, consumer_group)
@@ -305,6 +324,8 @@ class Engine:
             result = await self._transactions.transact(
                 acknowledgments=acknowledgments,
                 items=items,
+                forwarded=forwarded,
+                hindrance=hindrance,
                 advances=advances,
                 required_leases=required_leases,
                 consumer_group=consumer_group,
@@ -314,8 +335,23 @@ class Engine:
         except errors.QueenError as error:
             self.counters.count_transaction("unknown" if error.applied is None else "refused")
             raise
+        self.forwarder.begin({items[at].queue for at in forwarded})
         self.counters.count_transaction("replayed" if result.is_replayed else "applied")
         return result
+
+    async def check_steps(
+        self,
+        acknowledgments: Sequence[Acknowledgment],
+        advances: Sequence[AdvanceOperation],
+        *,
+        consumer_group: str | None = None,
+    ) -> None:
+        """Raise unless the acknowledgments of these steps' messages can be applied."""
+        await self._transactions.check_steps(acknowledgments, advances, consumer_group)
+
+    async def advance(self, advances: Sequence[AdvanceOperation]) -> set[int]:
+        """Advance workflow steps whose messages are in another database. Returns stale ones."""
+        return await self._transactions.advance(advances)
 
     async def redact(self, partition_id: int, offset: int, *, by: str) -> None:
         """Erase the payload and headers of a message in the database and in the cache."""

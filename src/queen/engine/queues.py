@@ -98,16 +98,28 @@ class Queues:
                 break
         self._signals.messages_stored({(await self._catalogue.queue(queue)).id})
 
-    async def delete(self, queue: str) -> None:
-        """Delete a queue. Its name is free immediately, and `erase_step` removes its rows."""
-        # Its waiters now wait for the next queue of that name.
-        self._signals.queue_changed(await self._store.queues.delete(queue))
-        self._queue_lookup.forget(queue)
+    async def delete(self, queue: str) -> int:
+        """
+        Delete a queue. Its name is free immediately, and `erase_step` removes its rows.
 
-    async def delete_group(self, queue: str, consumer_group: str | None) -> None:
-        """Delete a group. Its name is free immediately, and `erase_step` removes its rows."""
+        Returns its id.
+        """
+        queue_id = await self._store.queues.delete(queue)
+        # Its waiters now wait for the next queue of that name.
+        self._signals.queue_changed(queue_id)
+        self._queue_lookup.forget(queue)
+        return queue_id
+
+    async def delete_group(self, queue: str, consumer_group: str | None) -> int:
+        """
+        Delete a group. Its name is free immediately, and `erase_step` removes its rows.
+
+        Returns the id of the queue.
+        """
         await self._store.groups.delete(queue, consumer_group or QUEUE_MODE)
-        self._signals.messages_stored({(await self._catalogue.queue(queue)).id})
+        queue_id = (await self._catalogue.queue(queue)).id
+        self._signals.messages_stored({queue_id})
+        return queue_id
 
     async def erase_step(self) -> bool:
         """Remove some rows of deleted queues and groups. Returns True at the end."""

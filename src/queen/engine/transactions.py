@@ -9,16 +9,22 @@ from queen import errors
 from queen.codec.ids import Lease
 from queen.codec.names import check_queue_name
 from queen.engine.core import Core
-from queen.engine.push.batches import PartitionBatch, PendingPush, PushResult
+from queen.engine.push.batches import (
+    ForwardedResult,
+    PartitionBatch,
+    PendingPush,
+    PushResult,
+)
 from queen.engine.push.layout import SegmentLayout
 from queen.engine.push.producers import Producer
-from queen.engine.push.pusher import Pusher, first_problem
+from queen.engine.push.pusher import Pusher, failed_item
 from queen.engine.push.writer import Writer, contended
 from queen.engine.settle.acknowledgments import Acknowledger
 from queen.engine.sources import step_messages
+from queen.engine.sources.outbox_items import columns_of
 from queen.engine.sources.workflows import Workflows
 from queen.store import messages as rows
-from queen.wire.messages import Acknowledgment, Pushed, PushItem
+from queen.wire.messages import Acknowledgment, PushItem
 from queen.wire.transactions import AdvanceOperation
 
 _SETTLED: Final = ("acked", "nacked", "buried", "dropped")
@@ -33,6 +39,8 @@ class _Call(NamedTuple):
     settlements: list[rows.Settlement]
     leases: list[tuple[int, UUID]]
     steps: list[rows.Advance]
+    forwards: Sequence[object]
+    """Columns of items for other databases."""
     is_rolled_back_on_duplicate: bool
 
 
@@ -46,6 +54,11 @@ def _lease(acknowledgment: Acknowledgment) -> Lease:
         if acknowledgment.lease_id is not None:
             return Lease.parse(acknowledgment.lease_id)
     return Lease(0, UUID(int=0))
+
+
+def _stale(answer: Sequence[rows.Record]) -> set[int]:
+    """The advances that were too late for their step."""
+    return {row["ordinal"] - 1 for row in answer if row["kind"] == "stale"}
 
 
 class Transactions:
@@ -73,13 +86,20 @@ class Transactions:
         *,
         acknowledgments: Sequence[Acknowledgment] = (),
         items: Sequence[PushItem] = (),
+        forwarded: Sequence[int] = (),
+        hindrance: errors.QueenError | None = None,
         advances: Sequence[AdvanceOperation] = (),
         required_leases: Sequence[str] = (),
         consumer_group: str | None = None,
         is_rolled_back_on_duplicate: bool = False,
         producer: Producer | None = None,
     ) -> PushResult:
-        """Apply all of it, or raise the first error without a change."""
+        """
+        Apply all of it, or raise the first error without a change.
+
+        ``forwarded``: the indexes of items to send to other databases, which have checked them.
+        ``hindrance``: why they can't be sent, unless this is a repeat.
+        """
         if len(advances) > len(acknowledgments):
             # The lease decides which of several workers may settle the step.
             raise errors.BadRequest("a step needs the ack of its message in the same call")
@@ -100,39 +120,55 @@ class Transactions:
                 if (first := await self._pusher.repeat(producer, items)) is None:
                     raise
                 return first  # Its messages are not kept any more.
-        required = [Lease.parse(lease_id) for lease_id in required_leases]
-        leases = [(each.delivery_id, each.token) for each in required]
-        parts, refused = await self._prepare(items, producer) if items else ([], {})
-        if refused:
+        leases = [(each.delivery_id, each.token) for each in map(Lease.parse, required_leases)]
+        parts, problem = await self._prepare(items, forwarded, producer)
+        if problem := hindrance or problem:
             if (first := await self._pusher.repeat(producer, items)) is not None:
                 # They are stored. Changes to the queue since then don't matter.
                 return first
-            error = first_problem(refused)
-            error.members["failed"] = ("item", min(refused))
-            raise error
-        unit = PendingPush(parts, producer=producer)
-        call = _Call(settlements, leases, steps, is_rolled_back_on_duplicate)
+            raise problem
+        unit = PendingPush(parts, producer=producer, forwarded=forwarded)
+        forwards = columns_of([items[at] for at in forwarded])
+        call = _Call(settlements, leases, steps, forwards, is_rolled_back_on_duplicate)
         answer = await self._apply(unit, call)
         if answer is None:
             unit.done.result()  # Raises if the sequence is stale.
             assert producer is not None
             return await self._pusher.repeated(producer, items)
         self._count(answer, [_lease(each) for each in acknowledgments])
+        self._end(answer, steps)
+        names = {at: items[at].transaction_id for at in forwarded}
+        return ForwardedResult(len(items), parts, names, _stale(answer))
+
+    async def check_steps(
+        self,
+        acknowledgments: Sequence[Acknowledgment],
+        advances: Sequence[AdvanceOperation],
+        consumer_group: str | None,
+    ) -> None:
+        """Raise unless these acknowledgments can be applied and are of the steps' messages."""
+        settlements = await self._resolve(acknowledgments, consumer_group)
+        steps = self._workflows.advances(advances)
+        await step_messages.require_acks(self._store, self._sealer, steps, settlements)
+
+    async def advance(self, advances: Sequence[AdvanceOperation]) -> set[int]:
+        """Advance steps whose messages are in another database. Returns the stale ones."""
+        steps = self._workflows.advances(advances)
+        answer = await self._store.messages.transact([], [], rows.Push(), steps)
+        self._end(answer, steps)
+        return _stale(answer)
+
+    def _end(self, answer: Sequence[rows.Record], steps: Sequence[rows.Advance]) -> None:
+        """Wake waiters for the workflows that have ended."""
         ended: list[int] = [row["ordinal"] for row in answer if row["kind"] == "ended"]
         self._core.signals.workflows_ended([steps[ordinal - 1].workflow for ordinal in ended])
-        return PushResult(
-            len(items),
-            parts,
-            {},
-            stale_advances={row["ordinal"] - 1 for row in answer if row["kind"] == "stale"},
-        )
 
     async def _apply(self, unit: PendingPush, call: _Call) -> list[rows.Record] | None:
         """The rows of the applied transaction, or None if it was applied before."""
 
         async def send(push: rows.Push) -> list[rows.Record]:
             return await self._store.messages.transact(
-                call.settlements, call.leases, push, call.steps
+                call.settlements, call.leases, push, call.steps, call.forwards
             )
 
         async def retry(
@@ -165,15 +201,21 @@ class Transactions:
             self._core.counters.count_settled(row["offset"], row["kind"], claimed_ms)
 
     async def _prepare(
-        self, items: Sequence[PushItem], producer: Producer | None
-    ) -> tuple[list[PartitionBatch], dict[int, Pushed]]:
+        self, items: Sequence[PushItem], forwarded: Sequence[int], producer: Producer | None
+    ) -> tuple[list[PartitionBatch], errors.QueenError | None]:
+        """The parts for this database, and the error of the first rejected item."""
+        left = {*forwarded}
+        chosen = [at for at in range(len(items)) if at not in left]
+        if not chosen:
+            return [], None
         try:
-            return await self._pusher.prepare(items, producer=producer)
+            parts, refused = await self._pusher.prepare(items, chosen=chosen, producer=producer)
         except errors.InvalidName as error:
             if "failed" not in error.members:
                 # Queue names are checked before items, so the error does not name the item.
                 error.members["failed"] = ("item", self._first_misnamed(items))
             raise
+        return parts, failed_item(refused) if refused else None
 
     def _first_misnamed(self, items: Sequence[PushItem]) -> int:
         for index, item in enumerate(items):

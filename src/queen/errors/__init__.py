@@ -26,6 +26,7 @@ Every error that Queen raises on purpose.
       - QueueHeld
       - SequenceReused
       - SequenceStale
+      - SlotBusy
       - SubscriptionConflict
       - VersionMismatch
       - NotRetryable
@@ -96,6 +97,7 @@ from queen.errors.conflicts import (
     QueueHeld as QueueHeld,
     SequenceReused as SequenceReused,
     SequenceStale as SequenceStale,
+    SlotBusy as SlotBusy,
     SubscriptionConflict as SubscriptionConflict,
     VersionMismatch as VersionMismatch,
     WorkflowExists as WorkflowExists,

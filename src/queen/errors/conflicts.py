@@ -161,3 +161,12 @@ class WorkflowRunning(Conflict):
     sqlstates = ("QN023",)
     default_message = "The workflow is still running. Cancel it or wait until it ends."
     remedy = "Cancel the workflow, or wait until it ends."
+
+
+class SlotBusy(Conflict):
+    """The slot cannot move now, because something uses it that works only in its database."""
+
+    code = "slot_busy"
+    sqlstates = ("QN025",)
+    default_message = "The slot cannot move now, because something uses it in its database."
+    remedy = "End what the message names, or wait for it. The move is tried again every second."

@@ -79,7 +79,10 @@ class CrossShard(RequestError):
         "The transaction spans several databases. Everything in one transaction must be in "
         "the same one."
     )
-    remedy = "Use only messages, leases and partitions of one database in a transaction."
+    remedy = (
+        "Use only messages, leases and partitions of one database in a transaction. Pushes can be "
+        'sent to others with acrossShards "outbox".'
+    )
 
 
 class PayloadTooLarge(RequestError):

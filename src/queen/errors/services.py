@@ -99,10 +99,12 @@ class SlotMoved(ServiceError):
 
     code = "slot_moved"
     sqlstates = ("QN018",)
+    slots: frozenset[int] = frozenset()
+    """The slots of the request that have moved. Empty if they are unknown."""
     default_message = "The queue has moved to another database. The request was not applied."
     remedy = (
-        "Send the request again. If it lasts, check that all servers are connected to the same "
-        "databases."
+        "Send the request again. If it lasts, run `queen doctor`, and check that all servers are "
+        "connected to the same databases."
     )
 
 

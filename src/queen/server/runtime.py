@@ -9,6 +9,7 @@ import msgspec
 
 from queen import errors
 from queen.cluster.cluster import Cluster
+from queen.cluster.forwarding import connect_outboxes
 from queen.engine.buffer.file_buffer import FileBuffer
 from queen.engine.engine import Engine
 from queen.engine.upkeep.loop import Upkeep
@@ -83,6 +84,7 @@ class Runtime:
             cluster = await _open_cluster(settings)
             for engine in cluster.engines.values():
                 parts.push_async_callback(engine.close)
+            parts.push_async_callback(cluster.close)
             watchdog = Watchdog(log, responding)
             state = _build_state(cluster, settings, slot, unsent, watchdog)
             parts.push_async_callback(state.audit.close)
@@ -145,7 +147,7 @@ def _build_state(
         requests=requests,
         unsent=unsent.budget,
     )
-    operations, heartbeat = _of_database(engine, settings)
+    operations, heartbeat = _of_database(engine, settings, process)
     state = State(
         settings=settings,
         cluster=cluster,
@@ -167,7 +169,7 @@ def _build_state(
         if each is engine:
             state.of_engine[each] = state
             continue
-        operations, heartbeat = _of_database(each, settings)
+        operations, heartbeat = _of_database(each, settings, process)
         state.of_engine[each] = msgspec.structs.replace(
             state,
             engine=each,
@@ -178,8 +180,10 @@ def _build_state(
     return state
 
 
-def _of_database(engine: Engine, settings: Settings) -> tuple[Operations, Heartbeat]:
-    operations = Operations(engine.store, kinds(engine))
+def _of_database(
+    engine: Engine, settings: Settings, metrics: RequestMetrics
+) -> tuple[Operations, Heartbeat]:
+    operations = Operations(engine.store, kinds(engine, settings.dsns, metrics.slot_moves.count))
     heartbeat = Heartbeat(engine, name=settings.worker_id, adopt=operations.adopt)
     operations.owner = heartbeat.id
     return operations, heartbeat
@@ -224,6 +228,7 @@ async def _open_cluster(settings: Settings) -> Cluster:
             buffer.folder.know()
         cluster = Cluster(engines)
         await cluster.start()
+        connect_outboxes(cluster)
         opened.pop_all()  # From here on the runtime closes them.
     return cluster
 

@@ -76,3 +76,11 @@ $$;
 revoke execute on function queen.forget_audit(bigint, double precision, integer) from queen_pipeline;
 -- The same, for the pipelines and the app.
 revoke execute on function queen.recall(uuid, bigint, bigint[], bigint[], bigint[]) from queen_retention;
+
+-- They run with the rights of their owner, because they change which database owns a slot.
+revoke execute on function
+  queen.copy_slot(smallint, text, uuid), queen.forget_copy(smallint, text), queen.leave_slot(smallint, text, uuid),
+  queen.keep_slot(smallint, uuid), queen.close_slot(smallint, text, bigint), queen.own_slot(smallint, uuid, bigint),
+  queen.pass_ids(bigint, bigint), queen.record_owner(smallint, text, bigint), queen.leave_slots(smallint[], text),
+  queen.own_slots(smallint[], bigint[]), queen.close_slots(text), queen.remove_database(text, boolean)
+from queen_retention, queen_pipeline;

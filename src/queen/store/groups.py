@@ -29,6 +29,13 @@ class Groups:
         """
         return await self._database.fetch("find_groups", queues, group, mode, start_at)
 
+    async def ids(self, names: Sequence[tuple[str, str]]) -> list[int]:
+        """The ids of those groups that exist, by their queues and names."""
+        rows = await self._database.fetch(
+            "group_ids", [queue for queue, _ in names], [group for _, group in names]
+        )
+        return [row["id"] for row in rows]
+
     async def fill(self, group_id: int, limit: int) -> bool:
         rows = await self._database.fetch("fill", group_id, limit)
         return rows[0]["is_filled"]

@@ -332,6 +332,7 @@ class Messages:
         leases: Sequence[tuple[int, UUID]],
         push: Push,
         advances: Sequence[Advance] = (),
+        forwards: Sequence[object] = (),
     ) -> list[Record]:
         columns = (
             *_nack_columns(settlements),
@@ -340,8 +341,9 @@ class Messages:
             *_results_of(settlements),
             *_columns(advances, len(Advance._fields)),
         )
-        if push.is_repeatable:
-            return await self._database.fetch("transact_once", *columns, *push.outcome_columns())
+        if forwards or push.is_repeatable:
+            call = "transact_across" if forwards else "transact_once"
+            return await self._database.fetch(call, *columns, *push.outcome_columns(), *forwards)
         return await self._database.fetch("transact", *columns)
 
     async def last_request(self, producer_id: str, scope: str) -> Record | None:

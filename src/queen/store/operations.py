@@ -27,9 +27,21 @@ class Operations:
         )
         return rows[0]
 
-    async def step(self, id_: int, owner: str, *, cursor: int | None, done: int) -> bool:
-        """Record the progress. Returns False if another process runs the operation now."""
-        return bool(await self._database.fetch("step_operation", id_, owner, cursor, done))
+    async def step(
+        self, id_: int, owner: str, *, cursor: int | None, done: int, note: str | None
+    ) -> Record | None:
+        """
+        Record the progress. Returns whether the operation should end (``is_cancelled``).
+
+        ``note``: what prevents the next step. Returns None if another process runs the operation
+        now.
+        """
+        rows = await self._database.fetch("step_operation", id_, owner, cursor, done, note)
+        return rows[0] if rows else None
+
+    async def cancel(self, id_: int) -> bool:
+        """Let the process that runs an operation undo its unfinished work and end it."""
+        return bool(await self._database.fetch("cancel_operation", id_))
 
     async def end(self, id_: int, owner: str | None, state: str, error: str | None) -> bool:
         """Returns False if it had ended, or if another process runs it."""

@@ -1,6 +1,6 @@
 """Queues and partitions: find, create, configure, purge, delete."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -66,6 +66,15 @@ class Queues:
             "configure", name, namespace, task, options, is_replaced, version, self._defaults
         )
         return rows[0]
+
+    async def moved(self, names: Iterable[str]) -> set[str]:
+        """Those of the queues whose slot another database owns."""
+        rows = await self._database.fetch("moved_queues", [*names])
+        return {row["name"] for row in rows}
+
+    async def moved_slots(self, slots: Iterable[int]) -> set[int]:
+        """Those of the slots that another database owns."""
+        return {row["slot"] for row in await self._database.fetch("moved_slots", [*slots])}
 
     async def default_options(self) -> dict[str, Any]:
         """The option columns of a new queue."""

@@ -81,5 +81,5 @@ class Schedules:
             *push.columns(),
         )
 
-    async def defer(self, name: str, tick: datetime, seconds: float, error: str) -> None:
+    async def defer(self, name: str, tick: datetime, seconds: float, error: str | None) -> None:
         await self._database.fetch("defer_schedule", name, tick, seconds, error)

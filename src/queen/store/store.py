@@ -4,6 +4,8 @@ from typing import Any, Self
 
 from queen.store.audit import Audit
 from queen.store.browse import Browse
+from queen.store.cluster.definitions import Definitions
+from queen.store.cluster.forwards import Forwards
 from queen.store.cluster.homes import Homes
 from queen.store.connection.database import Database
 from queen.store.connection.options import Connecting
@@ -45,6 +47,8 @@ class Store:
         self.data_keys = DataKeys(database)
         self.results = Results(database)
         self.homes = Homes(database)
+        self.forwards = Forwards(database)
+        self.definitions = Definitions(database)
 
     @classmethod
     async def open(

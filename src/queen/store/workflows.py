@@ -45,7 +45,8 @@ class Workflows:
         return (await self._database.fetch("cancel_workflow", id_, reason, is_undone))[0]
 
     async def messages(self, id_: str, limit: int) -> list[Record]:
-        """Messages of a stopping run that can be cancelled."""
+        """Messages of a stopping run that can be cancelled, once they have left the outbox."""
+        await self._database.fetch("await_moving_messages", id_)
         return await self._database.fetch("workflow_messages", id_, limit)
 
     async def drop(self, id_: str, messages: Sequence[Record]) -> bool:

@@ -62,18 +62,21 @@ class Pushed(Wire, frozen=True, kw_only=True):
     """The result of one item of a push."""
 
     status: Literal["queued", "duplicate", "buffered", "failed"]
-    """`queued`: stored. `duplicate`: its `transactionId` was stored before. `buffered`: on disk
-    until the database is available. `failed`: rejected."""
+    """`queued`: stored. Without `partitionId`, in the outbox of another database. `duplicate`: its
+    `transactionId` was stored before. `buffered`: on disk until the database is available.
+    `failed`: rejected."""
     id: str | None = None
-    """Id of the message; null if it is scheduled, buffered or failed. For a duplicate, the id of
-    the first message."""
+    """Id of the message; null if it is scheduled, buffered, failed or in the outbox of another
+    database. For a duplicate, the id of the first message."""
     transaction_id: str | None = None
-    """Its `transactionId`: as sent, or else the id of the message, or a UUID if it is scheduled."""
+    """Its `transactionId`: as sent, or else the id of the message, or a UUID if it is scheduled.
+    Null for a message in the outbox of another database that was sent without one."""
     partition_id: str | None = None
-    """Id of the partition; null if the message is buffered or failed."""
+    """Id of the partition; null if the message is buffered, failed or in the outbox of another
+    database."""
     offset: int | None = None
-    """Position in the partition, starting at 0; null if the message is scheduled, buffered or
-    failed."""
+    """Position in the partition, starting at 0; null if the message is scheduled, buffered, failed
+    or in the outbox of another database."""
     code: str | None = None
     """Error code of a failed item, for example `payload_too_large`; null if it was stored."""
     error: str | None = None

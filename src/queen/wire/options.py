@@ -95,6 +95,10 @@ class QueueOptions(Request, frozen=True, kw_only=True, omit_defaults=True):
     managed_by: Manager | UnsetType | None = UNSET
     """Name of the configuration that owns the queue. `queen apply` sets it. Default: null."""
 
+    placement: Literal["home", "spread"] | UnsetType | None = UNSET
+    """Where the partitions are, if there are several databases: all in one (`home`), or each by its
+    name in any (`spread`). Fixed when the queue is created. Default: `home`."""
+
     def columns(self) -> dict[str, Any]:
         """Return the changed columns; None for the default."""
         found: dict[str, Any] = {}

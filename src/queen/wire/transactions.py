@@ -47,7 +47,7 @@ class AdvanceOperation(
     """Number of the message's delivery attempt, shown as `attempts` of the step."""
 
 
-class TransactionRequest(Request, frozen=True, kw_only=True):
+class TransactionRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
     """Acks, pushes and workflow steps, applied together or not at all."""
 
     operations: list[AckOperation | PushOperation | AdvanceOperation]
@@ -60,6 +60,10 @@ class TransactionRequest(Request, frozen=True, kw_only=True):
     on_duplicate: Literal["accept", "rollback"] = "accept"
     """Effect of a pushed `transactionId` that is already stored: `accept` the transaction
     (default), or `rollback` all of it."""
+    across_shards: Literal["reject", "outbox"] = "reject"
+    """Effect of pushes to other databases than that of the acks: `reject` the transaction
+    (default), or send them through the `outbox`: they are stored with the transaction, and arrive
+    later, once and in order."""
     producer_id: str | None = None
     """Name of the producer, 1 to 255 bytes, which makes repeated requests safe. Requires
     `sequence`."""

@@ -47,7 +47,7 @@ def test_commands_with_own_exit_codes_are_listed_in_the_help_and_on_the_page() -
     listed = f"{', '.join(own[:-1])} and {own[-1]}"
     page = (SOURCE.parent / "docs" / "reference" / "cli.md").read_text("utf-8")
 
-    assert own == ["backup-check", "doctor", "health"]
+    assert own == ["backup-check", "doctor", "health", "shard doctor"]
     assert f"{listed}: 0 ok, 1 warning, 2 critical." in " ".join(ROOT.help.split())
     assert f"`{'`, `'.join(own[:-1])}` and `{own[-1]}` exit with 0 for ok, 1 " in page
 

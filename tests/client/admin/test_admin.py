@@ -152,6 +152,15 @@ async def system(queen: Queen) -> None:
     assert not (await admin.maintenance()).enabled
     with_pushes = await admin.set_maintenance(False)
     assert not with_pushes.enabled
+    assert (await admin.shards()).databases
+    with pytest.raises(errors.RequestError):
+        await admin.move_slots("two", slot=1)
+    with pytest.raises(errors.RequestError):
+        await admin.drain("two")
+    with pytest.raises(errors.BadRequest, match="one database"):
+        await admin.rebalance(dry_run=True)
+    with pytest.raises(errors.RequestError):
+        await admin.remove_database("two")
     assert [each async for each in admin.pipelines()] == []
     with pytest.raises(errors.NotFound):
         await admin.pipeline("none")

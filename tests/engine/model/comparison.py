@@ -94,18 +94,18 @@ class Comparison:
 
     async def check_invariants(self) -> None:
         ids = list(self.queue_ids.values())
-        rows = await self._world.connection.fetch(NOT_DENSE, ids)
+        rows = await self._world.fetch(NOT_DENSE, ids)
         assert not rows, f"offsets are not dense, or time fell: {rows}"
         excused = {
             (self.queue_ids[name], *letter)
             for name, queue in self._model.queues.items()
             for letter in queue.sought_back
         }
-        for row in await self._world.connection.fetch(STATES, ids):
+        for row in await self._world.fetch(STATES, ids):
             place = (row["queue_id"], group_of(row["group"]), row["partition"], row["offset"])
             assert "missing" not in row["states"], f"{place} was claimed and does not exist"
             assert place in excused, f"{place} is {row['states']}"
 
     async def check_drained(self) -> None:
-        rows = await self._world.connection.fetch(NOT_DRAINED, list(self.queue_ids.values()))
+        rows = await self._world.fetch(NOT_DRAINED, list(self.queue_ids.values()))
         assert not rows, f"not drained: {rows}"

@@ -59,7 +59,9 @@ async def _attempt(call: Awaitable[T]) -> tuple[T | None, str | None]:
 class Steps:
     """One program's queues on the engine and in the model."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, namespace: str | None = None) -> None:
+        """``namespace``: of all queues."""
+        self._namespace = namespace
         self.model = Model({})
         self.given: dict[str, Given] = {}
         self._world = world
@@ -79,6 +81,7 @@ class Steps:
                     "max_retry_delay_ms": MAX_RETRY_SECONDS * 1000,
                     "dedup_seconds": DEDUP_SECONDS,
                 },
+                namespace=self._namespace,
             )
             self._tables.queue_ids[name] = row["id"]
 
@@ -256,7 +259,7 @@ class Steps:
         await self._tables.judge()
 
     async def advance(self, seconds: int) -> None:
-        await self._world.clock.advance(seconds=seconds)
+        await self._world.advance(seconds)
         self.model.now += seconds
 
     async def seek(self, queue: str, group: Group, partition: str | None, to: str | int) -> None:

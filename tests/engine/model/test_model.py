@@ -35,7 +35,7 @@ class Program(RuleBasedStateMachine):
         self.stands = False
         self.world.programs += 1
         self.prefix = f"p{self.world.programs}"
-        self.steps = Steps(self.world)
+        self.steps = Steps(self.world, self.prefix)
         self.model = self.steps.model
         self.groups: Sequence[Group] = ()
         self.partitions: Sequence[str] = ()
@@ -321,32 +321,37 @@ class Program(RuleBasedStateMachine):
         return producer, max(self.model.sequences.get(producer, -1) + 1 + step, 0)
 
 
+def run_programs(programs: type[Program], count: int) -> None:
+    """
+    Run random programs.
+
+    A failure is printed as a program and as a blob. `QUEEN_MODEL_BLOB=version:blob` replays it.
+    """
+    if blob := os.environ.get("QUEEN_MODEL_BLOB"):
+        version, _, data = blob.partition(":")
+        reproduce_failure(version, data.encode())(programs)
+    run_state_machine_as_test(
+        programs,
+        settings=settings(
+            max_examples=count,
+            stateful_step_count=STEPS,
+            deadline=None,
+            print_blob=True,
+            suppress_health_check=[
+                HealthCheck.too_slow,
+                HealthCheck.data_too_large,
+                HealthCheck.filter_too_much,
+            ],
+        ),
+    )
+
+
 @pytest.mark.timeout(300 + 2 * PROGRAMS)
 def test_random_programs_agree_with_the_model(dsn: str) -> None:
-    """
-    A failure is printed as a program and as a blob.
-
-    `QUEEN_MODEL_BLOB=version:blob` replays it. `QUEEN_MODEL_EXAMPLES` sets the number of programs.
-    """
+    """`QUEEN_MODEL_EXAMPLES` sets the number of programs."""
     with World(dsn) as shared:
 
         class Programs(Program):
             world = shared
 
-        if blob := os.environ.get("QUEEN_MODEL_BLOB"):
-            version, _, data = blob.partition(":")
-            reproduce_failure(version, data.encode())(Programs)
-        run_state_machine_as_test(
-            Programs,
-            settings=settings(
-                max_examples=PROGRAMS,
-                stateful_step_count=STEPS,
-                deadline=None,
-                print_blob=True,
-                suppress_health_check=[
-                    HealthCheck.too_slow,
-                    HealthCheck.data_too_large,
-                    HealthCheck.filter_too_much,
-                ],
-            ),
-        )
+        run_programs(Programs, PROGRAMS)

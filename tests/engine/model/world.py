@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import asyncpg
 import uvloop
@@ -161,7 +161,7 @@ class World:
         self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
         self.programs = 0
 
-    def __enter__(self) -> "World":
+    def __enter__(self) -> Self:
         self._runner.__enter__()
         self.run(self._open())
         return self
@@ -187,18 +187,26 @@ class World:
         await self.connection.close()
         await self.clock.close()
 
+    async def advance(self, seconds: int) -> None:
+        await self.clock.advance(seconds=seconds)
+
+    async def fetch(self, query: str, queue_ids: Sequence[int]) -> list[asyncpg.Record]:
+        """The rows of a query about queues."""
+        return await self.connection.fetch(query, queue_ids)
+
     async def observe(self, queue_ids: Sequence[int]) -> Seen:
         """The current content of the delivery tables."""
-        found = json.loads(await self.connection.fetchval(OBSERVE, queue_ids))
         seen = Seen({}, {}, {})
-        for queue_id, group, partition, claimed, is_ready, end in found["pairs"]:
-            seen.pairs[queue_id, group_of(group), partition] = (claimed, is_ready, end)
-        for queue_id, group, partition, pending, lease, *flags in found["deliveries"]:
-            seen.deliveries.setdefault((queue_id, group_of(group), partition), []).append(
-                (tuple(pending), lease or "", *flags)
-            )
-        for queue_id, group, partition, offset, *rest in found["letters"]:
-            seen.letters[queue_id, group_of(group), partition, offset] = tuple(rest)
+        for (text,) in await self.fetch(OBSERVE, queue_ids):
+            found = json.loads(text)
+            for queue_id, group, partition, claimed, is_ready, end in found["pairs"]:
+                seen.pairs[queue_id, group_of(group), partition] = (claimed, is_ready, end)
+            for queue_id, group, partition, pending, lease, *flags in found["deliveries"]:
+                seen.deliveries.setdefault((queue_id, group_of(group), partition), []).append(
+                    (tuple(pending), lease or "", *flags)
+                )
+            for queue_id, group, partition, offset, *rest in found["letters"]:
+                seen.letters[queue_id, group_of(group), partition, offset] = tuple(rest)
         return seen
 
 

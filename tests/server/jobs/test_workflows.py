@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
+import asyncpg
 import pytest
 
 from tests.server.jobs.workflows import Json, job, operations, settle, start, take
@@ -239,6 +240,34 @@ async def test_a_workflow_is_cancelled_and_deleted(server: Server) -> None:
         await server.get("/workflows/a:b"),
     ):
         assert (reply.status, reply.code) == (404, "workflow_not_found")
+
+
+async def test_a_workflow_is_cancelled_while_its_message_leaves_the_outbox(
+    dsn: str, server: Server
+) -> None:
+    connection = await asyncpg.connect(dsn)
+
+    async def are_blocked(count: int) -> bool:
+        query = "select count(*) from pg_locks where not granted"
+        return await connection.fetchval(query) == count
+
+    await start(server, job("earlier"))
+    await settle(server, await take(server))
+    try:
+        async with connection.transaction():
+            await connection.execute("lock table queen.segments in share mode")
+            id_ = await start(server, job("a"))
+            await until(lambda: are_blocked(1))
+            cancelling = asyncio.create_task(server.post(f"/workflows/{id_}/cancel"))
+
+            async def is_waiting() -> bool:
+                return cancelling.done() or await are_blocked(2)
+
+            await until(is_waiting)
+    finally:
+        await connection.close()
+
+    assert (await cancelling).body == {"id": id_, "state": "cancelled", "openSteps": 0}
 
 
 async def test_a_failed_workflow_is_retried(server: Server) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import asyncpg
 import msgspec
 
+from queen import sql
 from queen.store.connection.options import Connecting
 from tests.sql.calls import Call, run
 
@@ -122,3 +123,19 @@ def _scan(node: dict[str, Any], statement: str) -> Scan:
         is_backward=node.get("Scan Direction") == "Backward",
         statement=" ".join(statement.split()),
     )
+
+
+async def pages_read(connection: "Connection", call: str, *arguments: object) -> int:
+    """The number of pages that a call reads."""
+    literals = {
+        f"${at}": f"'{value}'"
+        if isinstance(value, str)
+        else "null"
+        if value is None
+        else str(value)
+        for at, value in enumerate(arguments, 1)
+    }
+    text = re.sub(r"\$\d+", lambda found: literals[found[0]], sql.CALLS[call])
+    plan = await connection.fetchval(f"explain (analyze, buffers, format json) {text}")
+    top = json.loads(plan)[0]["Plan"]
+    return top["Shared Hit Blocks"] + top["Shared Read Blocks"]

@@ -1,15 +1,8 @@
 """The statistics of a queue in lists cost no more with many more partitions."""
 
-import json
-import re
-from typing import TYPE_CHECKING
-
 import asyncpg
 
-from queen import sql
-
-if TYPE_CHECKING:
-    Connection = asyncpg.Connection[asyncpg.Record]
+from tests.sql.plans.explained import pages_read
 
 QUEUE = """
 insert into queen.queues overriding system value
@@ -36,22 +29,6 @@ stored as (
 insert into queen.consumers (partition_id, group_id, claimed, ready_at, priority)
 select id, $4, 0, queen.now(), 0 from made
 """
-
-
-async def pages_read(connection: "Connection", call: str, *arguments: object) -> int:
-    """The number of pages that a call reads."""
-    literals = {
-        f"${at}": f"'{value}'"
-        if isinstance(value, str)
-        else "null"
-        if value is None
-        else str(value)
-        for at, value in enumerate(arguments, 1)
-    }
-    text = re.sub(r"\$\d+", lambda found: literals[found[0]], sql.CALLS[call])
-    plan = await connection.fetchval(f"explain (analyze, buffers, format json) {text}")
-    top = json.loads(plan)[0]["Plan"]
-    return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
 
 
 async def test_statistics_and_lists_read_no_more_at_20_000_partitions_than_at_2_000(

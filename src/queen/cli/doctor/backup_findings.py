@@ -89,7 +89,9 @@ def alive(schedules: int, outbox: int) -> Finding:
     if not schedules and not outbox:
         return Finding(OK, "at the start", "a server starts no pushes")
     text = f"a server pushes for {schedules} schedules and {outbox} messages of the outbox"
-    advice = "if the original still runs: update queen.schedules, truncate queen.outbox"
+    advice = (
+        "if the original still runs: update queen.schedules, truncate queen.outbox, queen.forwards"
+    )
     return Finding(WARNING, "at the start", text, advice)
 
 

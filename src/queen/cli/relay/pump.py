@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from queen import errors
-from queen.engine.sources.outbox import LEAD_SECONDS, OutboxTask, item_of
+from queen.engine.sources.outbox import LEAD_SECONDS, OutboxTask
+from queen.engine.sources.outbox_items import item_of
 from queen.store.connection.database import Record
 from queen.store.relay import Relay
 from queen.wire.messages import PushItem

@@ -10,6 +10,7 @@ import msgspec
 from queen.client.admin.analytics import Analytics
 from queen.client.admin.base import API, answer, name_of, query_of
 from queen.client.admin.schedules import Schedules
+from queen.client.admin.shards import ShardCalls
 from queen.client.admin.tokens import Access
 from queen.client.backoff import Backoff
 from queen.wire import resources as wire
@@ -21,7 +22,7 @@ from queen.wire.options import (
 )
 
 
-class Admin(Analytics, Access, Schedules):
+class Admin(Analytics, Access, Schedules, ShardCalls):
     """
     All admin routes of the HTTP API.
 

@@ -5,46 +5,25 @@ import contextlib
 import logging
 import os
 import random
-import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 from queen import errors
 from queen.engine.buffer import records
 from queen.engine.buffer.directory import Found
-from queen.engine.buffer.file_buffer import (
-    DOUBTFUL,
-    BufferedPush,
-    FileBuffer,
-    age_seconds,
-    encode_push,
-    part_of,
-)
+from queen.engine.buffer.elsewhere import Elsewhere, Homes, producer_of
+from queen.engine.buffer.file_buffer import FileBuffer
 from queen.engine.buffer.reader import Replayed, end_of, merged, next_batch
+from queen.engine.buffer.record_writer import RecordWriter
 from queen.engine.buffer.retry_window import RetryWindow
 from queen.engine.core import Core
-from queen.engine.push.batches import PendingPush
-from queen.engine.push.layout import SegmentLayout
-from queen.engine.push.producers import Producer, is_another
 from queen.engine.push.pusher import Pusher
-from queen.engine.push.writer import Writer, contended
 from queen.engine.runtime.periodic import PeriodicTask
-from queen.store.connection.database import Record
-from queen.store.messages import Push
-from queen.wire.messages import Pushed
 
 _LOG: Final = logging.getLogger("queen.engine")
 _LAST_BYTES: Final = 2**18
 _LAST_SECONDS: Final = 5.0
 _MOST_RETRY_SECONDS: Final = 2.0
-_SCOPE: Final = ""
-"""The scope of producers that stand for files. Servers from before scopes use the same."""
-_PRODUCER: Final = "__buffer:"
-"""Each file is a producer. Its sequence is the number of its last stored record."""
-
-
-class _Done(Exception):
-    """Some of these records are already stored: a response was lost."""
 
 
 class Replayer(PeriodicTask):
@@ -58,14 +37,12 @@ class Replayer(PeriodicTask):
     def __init__(
         self, core: Core, buffer: FileBuffer, pusher: Pusher, retry_window: RetryWindow
     ) -> None:
-        self._writer = Writer(core)
+        self.writer = RecordWriter(core, buffer, pusher, retry_window)
+        self._elsewhere: Elsewhere | None = None
         self._buffer = buffer
         self._folder = buffer.folder
         self._store = core.store
         self._settings = settings = core.settings
-        self._catalogue = core.catalogue
-        self._pusher = pusher
-        self._retry_window = retry_window
         core.signals.on_database_returned.subscribe(self.wake)
         super().__init__(pause_seconds=settings.file_buffer_flush_ms / 1000)
         self._retry_seconds = 0.0
@@ -75,6 +52,10 @@ class Replayer(PeriodicTask):
         self.is_held = False
         """In maintenance, the buffer keeps its pushes."""
         self.stored = 0
+
+    def use(self, homes: Homes) -> None:
+        """Hand records to the databases that own their slots now."""
+        self._elsewhere = Elsewhere(self.writer, homes, self._buffer.keyring)
 
     async def flush(self) -> None:
         """Replay now and wait for the end. Raises the error that stopped the replay."""
@@ -94,6 +75,8 @@ class Replayer(PeriodicTask):
             self._retry_seconds = 0.0
         except (errors.ServiceError, errors.OutcomeUnknown) as error:
             outcome = error
+            if self._elsewhere is not None and isinstance(error, errors.SlotMoved):
+                await self._elsewhere.refresh()
         except Exception as error:
             # The cause may be gone on the next run.
             _LOG.exception("buffered pushes could not be stored")
@@ -132,6 +115,8 @@ class Replayer(PeriodicTask):
             except BaseException:
                 # The database has the progress.
                 self._ends.clear()
+                if self._elsewhere is not None:
+                    self._elsewhere.forget()
                 raise
 
     async def _finish(self) -> None:
@@ -149,7 +134,9 @@ class Replayer(PeriodicTask):
         """Remove the progress of deleted files from the database."""
         # A leftover row is harmless.
         with contextlib.suppress(errors.QueenError):
-            await self._store.messages.end_buffers([_producer(file_id) for file_id in gone])
+            await self.writer.end([producer_of(file_id) for file_id in gone])
+            if self._elsewhere is not None:
+                await self._elsewhere.end(gone)
 
     @contextlib.asynccontextmanager
     async def _locked(self) -> AsyncGenerator[None]:
@@ -176,8 +163,9 @@ class Replayer(PeriodicTask):
                 )
                 if not batch:
                     break
-                await self._store_batch([await self._without_doubts(each) for each in batch])
+                await self._store_batch(batch)
                 messages = sum(len(each.push.items) for each in batch if each.push)
+                self.stored += messages
                 self._folder.progress(messages, ahead[0].number if ahead else 0)
         finally:
             # If a cancellation arrives while a thread reads, that thread closes the generator.
@@ -202,146 +190,16 @@ class Replayer(PeriodicTask):
         known = self._ends.get(found.file_id)
         if known is not None and known <= found.size_bytes:
             return known
-        last = await self._store.messages.last_request(_producer(found.file_id), _SCOPE)
+        last = await self.writer.last(producer_of(found.file_id))
         start = records.HEADER_BYTES
         if last is not None:
-            start = await asyncio.to_thread(end_of, found, last["sequence"])
+            start = await asyncio.to_thread(end_of, found, last)
         self._ends[found.file_id] = start
         return start
 
     async def _store_batch(self, batch: Sequence[Replayed]) -> None:
-        """Store the records together, or one by one if one of them fails."""
-        try:
-            await self._store_together(batch)
-        except (errors.ServiceError, errors.OutcomeUnknown):
-            raise
-        except Exception as error:
-            if len(batch) > 1 and not isinstance(error, _Done):
-                for each in batch:
-                    await self._store_batch([each])
-                return
-            if isinstance(error, _Done):
-                raise errors.OutcomeUnknown("some of these records are already stored") from error
-            (each,) = batch
-            await self._fail(each, each.body, error)
-            await self._store_together([each._replace(push=None, body=b"")])
-
-    async def _without_doubts(self, each: Replayed, *, is_counted: bool = True) -> Replayed:
-        """Set aside the messages that may already be stored, and return the record without them."""
-        if each.push is None:
-            return each
-        judged = await self._retry_window.judge(each.push, is_counted=is_counted)
-        if judged.doubtful is None:
-            return each._replace(until=judged.until)
-        doubtful = encode_push(judged.doubtful, self._buffer.keyring)
-        reason = "whether it was stored at the first attempt is not known any more"
-        suffix = DOUBTFUL if is_counted else f"-stale{DOUBTFUL}"
-        await self._fail(each, doubtful, reason, suffix=suffix)
-        body = encode_push(judged.push, self._buffer.keyring) if judged.push else b""
-        return each._replace(push=judged.push, body=body, until=judged.until)
-
-    async def _store_together(self, batch: Sequence[Replayed]) -> None:
-        units: list[tuple[Replayed, PendingPush]] = []
+        """Store the records, and the progress in their files."""
+        own = batch if self._elsewhere is None else await self._elsewhere.hand_over(batch)
+        await self.writer.store(own, lambda each: [(producer_of(each.found.file_id), each.number)])
         for each in batch:
-            if each.push is not None:
-                units.append((each, await self._unit_of(each, each.push)))
-            elif each.body:
-                await self._fail(each, each.body, "this release cannot read it")
-        last = {each.found.file_id: each for each in batch}
-        progress = [
-            PendingPush((), producer=Producer(_producer(each.found.file_id), each.number, _SCOPE))
-            for each in last.values()
-        ]
-        await self._push(units, progress)
-        for each in last.values():
             self._ends[each.found.file_id] = each.end
-        self.stored += sum(len(each.push.items) for each in batch if each.push)
-
-    async def _unit_of(self, each: Replayed, push: BufferedPush) -> PendingPush:
-        """The messages of a record that can be stored. The others are set aside."""
-        items = [item.item(age_seconds(each.number)) for item in push.items]
-        parts, refused = await self._pusher.prepare(items, is_admitted=True)
-        for at, answer in refused.items():
-            await self._fail_item(each, push, at, answer)
-        producer = push.producer
-        if producer is not None and refused:
-            producer = producer._replace(digest=None)
-        return PendingPush(parts, producer=producer, are_minted=True)
-
-    async def _push(
-        self, replayed: Sequence[tuple[Replayed, PendingPush]], progress: Sequence[PendingPush]
-    ) -> None:
-        async def send(push: Push) -> list[Record]:
-            if any(time.time() > each.until for each, _ in replayed):
-                raise errors.Overloaded("the buffer took too long to store")
-            return await self._store.messages.push(push)
-
-        async def retry(layout: SegmentLayout, rows: Sequence[Record]) -> list[PendingPush]:
-            nonlocal replayed
-            left = layout.without(rows, self._catalogue)
-            if any(unit not in left for unit in progress):
-                raise _Done
-            replayed = [
-                left
-                for each, unit in replayed
-                if (left := await self._left_of(each, unit)) is not None
-            ]
-            return [*(unit for _, unit in replayed), *progress]
-
-        # Without their data key, the writer raises and the messages stay in the file until the key
-        # is back.
-        units = [*(unit for _, unit in replayed), *progress]
-        if await self._writer.write(units, send, retry=retry) is None:
-            raise contended("the buffer")
-
-    async def _left_of(
-        self, each: Replayed, unit: PendingPush
-    ) -> tuple[Replayed, PendingPush] | None:
-        """The messages of a request that are left to store after an attempt that stored none."""
-        assert each.push is not None
-        if unit.is_replayed and not await self._is_reused(unit):
-            return None
-        if unit.done.done():
-            error = unit.done.exception()
-            if not unit.is_replayed and not isinstance(error, errors.SequenceStale):
-                await self._fail(each, each.body, error)
-                return None
-            # The producer continued on another server, or used its number for another request. This
-            # server has acknowledged the request and must store it. Only transactionIds show
-            # whether the other server stored it. If the request was sent before, messages without
-            # them are set aside.
-            each = await self._without_doubts(each, is_counted=False)
-            if each.push is None:
-                return None
-            if each.push.tried_at is not None:
-                unit = await self._unit_of(each, each.push)
-            return each, PendingPush(unit.parts)
-        for part in unit.parts:
-            held = part.marked.scheduled if part.marked else []
-            for place, answer in (part.marked.refused if part.marked else {}).items():
-                await self._fail_item(each, each.push, held[-1 - place].item, answer)
-        return each, unit
-
-    async def _is_reused(self, unit: PendingPush) -> bool:
-        """Return whether another request was stored under this number."""
-        producer = unit.producer
-        assert producer is not None
-        last = await self._store.messages.last_request(producer.id, producer.scope)
-        if last is None or last["sequence"] != producer.sequence:
-            return False  # It was stored, and its producer has continued since.
-        return is_another(producer, last["digest"])
-
-    async def _fail_item(self, each: Replayed, push: BufferedPush, at: int, answer: Pushed) -> None:
-        rest = part_of(push, [push.items[at]])
-        body = encode_push(rest, self._buffer.keyring)
-        await self._fail(each, body, answer.error or "refused", suffix=f"-{at}")
-
-    async def _fail(
-        self, each: Replayed, body: bytes, reason: object, *, suffix: str = "-0"
-    ) -> None:
-        _LOG.error("a buffered push cannot be stored and was moved to failed: %s", reason)
-        await self._buffer.set_aside(f"{each.name}{suffix}", each.number, body)
-
-
-def _producer(file_id: bytes) -> str:
-    return f"{_PRODUCER}{file_id.hex()}"

@@ -64,7 +64,7 @@ class Sealer:
         """
         The keys to encrypt these numbers of messages with, by queue id, for encrypted queues.
 
-        Also returns an error per queue whose key is unavailable.
+        Also returns an error per queue whose key is unavailable, or whose slot has moved.
         """
         queues = [self._catalogue.known(name) for name in counts]
         if None in queues:
@@ -76,7 +76,11 @@ class Sealer:
                 continue
             try:
                 keys[queue.id] = await self._key(queue.id, counts[queue.name])
-            except (errors.EncryptionUnavailable, errors.QueueNotFound) as error:
+            except (
+                errors.EncryptionUnavailable,
+                errors.QueueNotFound,
+                errors.SlotMoved,
+            ) as error:
                 problems[queue.name] = error
         return keys, problems
 

@@ -10,7 +10,7 @@ from queen.settings import Settings
 from queen.store.connection.database import Record
 from queen.store.store import Store
 
-_QUEUES_PER_CALL: Final = 200
+_QUEUES_PER_CALL: Final = 500
 _MOST_QUEUES: Final = 2_000
 """Queues per round. The next round continues after the last of them."""
 _MOST_PARTITIONS: Final = 1_000
@@ -32,6 +32,7 @@ class Sampler:
     def __init__(self, store: Store, process: int, settings: Settings) -> None:
         self._database = store.database
         self._pipelines = store.pipelines
+        self._homes = store.homes
         self._holder = process
         self._most_queues = min(_MOST_QUEUES, settings.metrics_max_queues)
         self._office_seconds = settings.sample_seconds * 3
@@ -45,8 +46,8 @@ class Sampler:
 
     async def step(self) -> Snapshot:
         """The values to show. Empty if another process shows them."""
-        (row,) = await self._database.fetch("lead_sampling", self._holder, self._office_seconds)
-        if not row["is_leader"]:
+        duties = await self._database.fetch("lead_sampling", self._holder, self._office_seconds)
+        if not duties[0]["is_leader"]:
             self._values.clear()
             return Snapshot()
         await self._measure()
@@ -56,8 +57,8 @@ class Sampler:
         snapshot = Snapshot(values=list(self._tables.values))
         snapshot.values.extend(each for values in self._values.values() for each in values)
         snapshot.add(telemetry.UPKEEP, time.time(), "sample")
-        for row in await self._database.fetch("duties"):
-            if row["last_success_at"] is not None:
+        for row in duties:
+            if row["name"] is not None:
                 snapshot.add(telemetry.UPKEEP, row["last_success_at"].timestamp(), row["name"])
                 snapshot.add(telemetry.UPKEEP_LAG, row["lag_seconds"], row["name"])
         return snapshot
@@ -90,6 +91,7 @@ class Sampler:
         for row in await self._database.fetch("table_health"):
             snapshot.add(telemetry.TABLE_DEAD, row["dead_tuples"], row["table"])
             snapshot.add(telemetry.TABLE_BYTES, row["bytes"], row["table"])
+        await self._look_at_slots(snapshot)
         (row,) = await self._database.fetch("oldest_transaction_age")
         snapshot.add(telemetry.OLDEST_TRANSACTION, row["seconds"])
         snapshot.add(telemetry.HORIZON, await self._horizon_age())
@@ -106,6 +108,15 @@ class Sampler:
                 if value is not None:
                     snapshot.add(metric, value, row["name"])
         return snapshot
+
+    async def _look_at_slots(self, snapshot: Snapshot) -> None:
+        states = await self._database.fetch("slot_states")
+        for row in states:
+            snapshot.add(telemetry.SLOTS, row["slots"], row["database"], row["state"])
+        if states:
+            database: str = states[0]["database"]
+            for slot, load in (await self._homes.loads()).items():
+                snapshot.add(telemetry.SLOT_BYTES, load.bytes_per_second, database, str(slot))
 
     async def _horizon_age(self) -> float:
         """The age of the transaction at the horizon; at least the time since it was first seen."""

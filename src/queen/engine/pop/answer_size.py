@@ -7,6 +7,7 @@ from uuid import UUID
 from queen.engine.core import Core
 from queen.engine.pop.delivery import Delivery
 from queen.engine.pop.waiters import PendingPop
+from queen.engine.runtime.moved_slots import without_moved
 from queen.store import messages as rows
 
 LENT_SECONDS: Final = 30.0
@@ -51,11 +52,14 @@ class AnswerSizer:
             else:
                 fitting.append(self._cut(deliveries, shortened, back))
         if shortened:
-            found = await self._store.messages.shorten([(*_pair(d), end) for d, end in shortened])
-            lost = {id(d) for (d, _), row in zip(shortened, found, strict=True) if row["code"]}
+            ends = [(*_pair(d), end) for d, end in shortened]
+            found = await without_moved(ends, lambda end: end[0], self._store.messages.shorten)
+            pairs = zip(shortened, found, strict=True)
+            lost = {id(d) for (d, _), row in pairs if row is None or row["code"]}
             fitting = [[d for d in each if id(d) not in lost] for each in fitting]
         if back:
-            await self._store.messages.release([_pair(delivery) for delivery in back])
+            leases = [_pair(delivery) for delivery in back]
+            await without_moved(leases, lambda lease: lease[0], self._store.messages.release)
         if shortened or back:
             self._signals.groups_ready(
                 {each.group_id for each in (*back, *(d for d, _ in shortened))}
@@ -90,14 +94,20 @@ class AnswerSizer:
         acks = [rows.Ack(*_pair(each), None) for deliveries in lent for each in deliveries]
         if not acks:
             return lent
-        settled = iter(await self._store.messages.ack(acks))
+        settled = iter(
+            await without_moved(acks, lambda ack: ack.delivery_id, self._store.messages.ack)
+        )
         answers: list[list[Delivery]] = []
         for deliveries in lent:
-            answers.append([each for each in deliveries if next(settled)["code"] is None])
+            answers.append([each for each in deliveries if _is_settled(next(settled))])
             for each in deliveries:
                 each.lease = each.until = None
         self._signals.groups_ready({each.group_id for deliveries in answers for each in deliveries})
         return answers
+
+
+def _is_settled(row: rows.Record | None) -> bool:
+    return row is not None and row["code"] is None
 
 
 def _pair(delivery: Delivery) -> tuple[int, UUID]:

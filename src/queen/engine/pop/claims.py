@@ -1,7 +1,7 @@
 """Claims messages for pops: finds their groups and remembers where searches can begin."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -45,12 +45,23 @@ class Claims:
         self._turns = BoundedDict[TargetName, int](settings.catalogue_entries)
         """How often a target was searched. Every fourth search begins with another priority."""
         core.signals.on_caches_stale.subscribe(self.forget_marks)
+        core.signals.on_queues_changed.subscribe(self._forget_changed)
         core.signals.on_database_returned.subscribe(self.forget_marks)
         core.signals.on_server_replaced.subscribe(self.forget_groups)
 
     def forget_marks(self) -> None:
         """Search from the start again, because skipped ranges may not be empty any more."""
         self._marks.clear()
+
+    def _forget_changed(self, queue_ids: Collection[int] | None) -> None:
+        """A queue may have been in another database, whose clock differs."""
+        if queue_ids is None:
+            self.forget_marks()
+            return
+        changed = set(queue_ids)
+        for queue_id, group_id in self._groups.values():
+            if queue_id in changed:
+                self._marks.pop(group_id, None)
 
     def search_again(self, group_ids: Iterable[int]) -> None:
         """
@@ -78,7 +89,11 @@ class Claims:
         self._waiters.know(target, ())
 
     async def subscribe(self, target: Target) -> bool:
-        """Subscribe the target if it is not subscribed. Returns False if no queue matches."""
+        """
+        Subscribe the target if it is not subscribed. Returns False if no queue matches.
+
+        Raises SlotMoved if its only queue has moved.
+        """
         if not target.group_ids or target.name.queue is None:
             await self._subscribe(target)
         if not target.group_ids:
@@ -116,6 +131,8 @@ class Claims:
             self._groups.pop((queue, group), None)
         for each in found:
             queue, row = each["queue"], each
+            if row["queue_id"] is None:
+                raise errors.SlotMoved(f"queue {queue} is in another database now")
             if row["group_id"] is None:
                 # Created one at a time, because each waits for a lock on its queue.
                 row = await groups.subscribe(queue, group, mode=mode, start_at=start_at)

@@ -8,6 +8,7 @@ from uuid import UUID
 from queen import errors, telemetry
 from queen.engine.core import Core
 from queen.engine.pop.waiters import PendingPop, Target
+from queen.engine.runtime.moved_slots import without_moved
 from queen.store import messages as rows
 
 _LOG: Final = logging.getLogger("queen.engine")
@@ -54,9 +55,13 @@ class Damage:
         ends = [(*_lease(row), row["first_offset"]) for row in cut]
         ends += [(*_lease(row), row["end_offset"]) for row in aside]
         if ends:
-            await self._store.messages.shorten(ends)
+            await without_moved(ends, lambda end: end[0], self._store.messages.shorten)
         if aside:
-            await self._store.messages.defer([_lease(row) for row in aside], RETRY_SECONDS)
+            await without_moved(
+                [_lease(row) for row in aside],
+                lambda lease: lease[0],
+                lambda leases: self._store.messages.defer(leases, RETRY_SECONDS),
+            )
         for row, _, error in damaged:
             request: int = row["request"] - 1
             if is_served[request]:

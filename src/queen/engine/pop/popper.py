@@ -8,6 +8,7 @@ from collections.abc import Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 from msgspec import structs
 
@@ -22,6 +23,7 @@ from queen.engine.pop.damage import Damage
 from queen.engine.pop.delivery import Copy, Delivery
 from queen.engine.pop.waiters import PendingPop, Target, TargetName, Waiters
 from queen.engine.runtime.combiner import MOST_COMBINED, FollowingPop
+from queen.engine.runtime.moved_slots import without_moved
 from queen.meters import Histogram
 from queen.store import messages as rows
 from queen.wire.messages import PopRequest
@@ -29,6 +31,8 @@ from queen.wire.messages import PopRequest
 T = TypeVar("T")
 _REQUESTS_PER_CALL: Final = 256
 _MOST_REQUESTS: Final = 1_000
+_MOVE_ATTEMPTS: Final = 3
+"""Searches of a namespace while its queues move to another database."""
 _MOST_FOLLOWING: Final = 8
 """Targets that are searched in the transaction of a push, while it locks its partitions."""
 
@@ -65,7 +69,8 @@ class Popper:
         """Finish all waiting pops and the running calls."""
         self._is_closed = True
         for unit in self.waiters.all_units():
-            unit.finish([])
+            if not unit.hurry():
+                unit.finish([])
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -100,6 +105,10 @@ class Popper:
             self.waiting -= 1
             if unit.timer is not None:
                 unit.timer.cancel()
+
+    def is_dry(self, request: PopRequest) -> bool:
+        """Whether such pops wait, because the last search found nothing for them."""
+        return self.waiters.is_dry(self._checked(request)[1])
 
     async def claim_with(self, request: PopRequest, send: Send) -> list[Delivery]:
         """
@@ -143,7 +152,7 @@ class Popper:
         checked = self._requests.get(request)
         if checked is None:
             bounded = self._bounded(request)
-            checked = self._requests[request] = bounded, _name_of(bounded)
+            checked = self._requests[request] = bounded, TargetName.of(bounded)
         return checked
 
     def _bounded(self, request: PopRequest) -> PopRequest:
@@ -179,6 +188,8 @@ class Popper:
         )
 
     def _time_out(self, target: Target, unit: PendingPop) -> None:
+        if unit.hurry():
+            return
         if target.is_missing and target.name.queue is not None:
             unit.fail(errors.QueueNotFound(f"queue {target.name.queue} does not exist"))
         elif unit.finish([]):
@@ -227,8 +238,7 @@ class Popper:
         """
         try:
             if following is not None:
-                units, found = following
-                await self._share_out(target, units, await self.claims.received(found))
+                await self._follow(target, *following)
                 target.sweep()
             while target.is_hot and target.units:
                 # Consumers that were just served may pop again. One turn of the loop lets them
@@ -246,7 +256,7 @@ class Popper:
             # With auto-ack the claim also acknowledges, so the waiters must get the error.
             is_told = self._is_closed or (target.name.is_auto and error.applied is None)
             for unit in list(target.asking()):
-                if is_told or not unit.request.wait:
+                if is_told or not unit.waits:
                     unit.fail(error)
             target.is_hot = False
             self.waiters.sleep(target, random.uniform(0.25, 1.0))
@@ -259,6 +269,19 @@ class Popper:
             if target.is_hot and target.units:
                 self._start(target)
 
+    async def _follow(
+        self,
+        target: Target,
+        units: list[PendingPop],
+        found: asyncio.Future[list[rows.Record]],
+    ) -> None:
+        try:
+            claimed = await self.claims.received(found)
+        except errors.SlotMoved:
+            target.is_hot = True  # The next search finds out whether the target has other queues.
+            return
+        await self._share_out(target, units, claimed)
+
     def _sweep(self, target: Target) -> None:
         """Remove finished units, and the target after its last unit."""
         target.sweep()
@@ -269,6 +292,20 @@ class Popper:
         self, target: Target, units: list[PendingPop], send: Send | None = None
     ) -> None:
         claimed: list[rows.Record] | None = None
+        for attempt in range(_MOVE_ATTEMPTS):
+            try:
+                claimed = await self._claim(target, units, send)
+                break
+            except errors.SlotMoved:
+                # The next lookup of a namespace leaves out the queues that have moved.
+                if target.name.queue is not None or send or attempt == _MOVE_ATTEMPTS - 1:
+                    raise
+        await self._share_out(target, units, claimed)
+
+    async def _claim(
+        self, target: Target, units: list[PendingPop], send: Send | None
+    ) -> list[rows.Record] | None:
+        """The claimed messages, or None if no queue matches."""
         # Subscribing may wait for locks, so it runs outside the slots for claims.
         if await self.claims.subscribe(target):
             target.is_lent = target.name.is_auto and (
@@ -278,7 +315,8 @@ class Popper:
                 started_at = time.perf_counter()
                 claimed = await self.claims.claim(target, units, send=send)
                 self.flush_seconds.observe(time.perf_counter() - started_at)
-        await self._share_out(target, units, claimed)
+                return claimed
+        return None
 
     async def _share_out(
         self, target: Target, units: list[PendingPop], claimed: list[rows.Record] | None
@@ -302,7 +340,7 @@ class Popper:
         elif target.name.queue is not None:
             error = errors.QueueNotFound(f"queue {target.name.queue} does not exist")
             for unit in units:
-                if not unit.request.wait:
+                if not unit.waits:
                     unit.fail(error)
         unwanted: list[Delivery] = []
         is_dry = False
@@ -314,7 +352,7 @@ class Popper:
                     unwanted.extend(deliveries)
                 continue
             is_dry = True
-            if not unit.request.wait or self._is_closed:
+            if not unit.waits or self._is_closed:
                 # If the group was deleted, keep the pop: the next search uses the new id.
                 if not is_gone and unit.finish([]):
                     self._counters.count_empty(target.group_ids)
@@ -356,8 +394,7 @@ class Popper:
         except Exception as error:
             leases = {(row["delivery_id"], row["token"]) for row in claimed if row["delivery_id"]}
             try:
-                if leases:
-                    await self._store.messages.release(sorted(leases))
+                await self._release(sorted(leases))
             except (errors.ServiceError, errors.OutcomeUnknown):
                 raise errors.OutcomeUnknown(
                     f"the messages were claimed but not read: {error}"
@@ -379,8 +416,7 @@ class Popper:
         """Return messages that cannot be decrypted, and fail their requests."""
         theirs = [row for row in claimed if row["request"] and row["request"] - 1 in problems]
         leases = {(row["delivery_id"], row["token"]) for row in theirs if row["delivery_id"]}
-        if leases:
-            await self._store.messages.release(sorted(leases))
+        await self._release(sorted(leases))
         for request, error in problems.items():
             units[request].fail(error)
 
@@ -390,8 +426,13 @@ class Popper:
         if leases:
             # Deliveries that cannot be returned now are redelivered when their lease ends.
             with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
-                await self._store.messages.release(leases)
+                await self._release(leases)
                 self._signals.groups_ready({each.group_id for each in deliveries})
+
+    async def _release(self, leases: Sequence[tuple[int, UUID]]) -> None:
+        """End these leases, except those in slots that have moved."""
+        if leases:
+            await without_moved(leases, lambda lease: lease[0], self._store.messages.release)
 
     async def _may_be_sealed(self, target: Target) -> bool:
         """A claim must not acknowledge messages that cannot be decrypted."""
@@ -400,19 +441,6 @@ class Popper:
         except errors.RequestError:
             return True  # This release does not know one of their options, so assume encryption.
         return any(queue.may_be_sealed for queue in queues.values())
-
-
-def _name_of(request: PopRequest) -> TargetName:
-    return TargetName(
-        queue=request.queue,
-        namespace=request.namespace,
-        task=request.task,
-        partition=request.partition,
-        group=request.consumer_group,
-        is_auto=request.auto_ack,
-        mode="time" if request.subscription_from else request.subscription_mode,
-        start_at=request.subscription_from and request.subscription_from.timestamp(),
-    )
 
 
 def _skip(target: Target) -> None:

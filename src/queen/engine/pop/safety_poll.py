@@ -22,7 +22,8 @@ class SafetyPoll(PeriodicTask):
             return self._seconds
         if names := waiters.missing_queues:
             found = await self._store.queues.named(names)
-            waiters.wake_missing({row["name"] for row in found})
+            moved = await self._store.queues.moved(names)
+            waiters.wake_missing({row["name"] for row in found} | moved)
         if waiters.has_scopes:
             scopes = await self._store.queues.signature()
             if scopes != self._scopes:

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from queen.codec.names import QUEUE_MODE
 from queen.engine.pop.delivery import Delivery
@@ -24,20 +24,50 @@ class TargetName(NamedTuple):
     mode: str | None
     start_at: float | None
 
+    @classmethod
+    def of(cls, request: PopRequest) -> Self:
+        return cls(
+            queue=request.queue,
+            namespace=request.namespace,
+            task=request.task,
+            partition=request.partition,
+            group=request.consumer_group,
+            is_auto=request.auto_ack,
+            mode="time" if request.subscription_from else request.subscription_mode,
+            start_at=request.subscription_from and request.subscription_from.timestamp(),
+        )
+
 
 class PendingPop:
     """One pop: its request and its future result."""
 
-    __slots__ = ("answer", "request", "target", "timer")
+    __slots__ = ("answer", "request", "target", "timer", "waits")
 
     def __init__(self, request: PopRequest, target: "Target") -> None:
         self.request = request
         self.target = target
         self.answer: asyncio.Future[list[Delivery]] = asyncio.get_running_loop().create_future()
         self.timer: asyncio.TimerHandle | None = None
+        self.waits = request.wait
+        """Whether a search that finds nothing leaves it waiting."""
         target.units.append(self)
         if not request.wait:
             target.hurried.append(self)
+
+    def hurry(self) -> bool:
+        """
+        Stop waiting. Returns False if no search finishes it, so that the caller must.
+
+        With auto-ack, a running search may have acknowledged messages for it. So it gets the result
+        of that search, or of the next one.
+        """
+        if not (self.target.name.is_auto and self.target.is_running):
+            return False
+        if self.waits and not self.answer.done():
+            self.waits = False
+            self.target.hurried.append(self)
+            self.target.is_hot = True
+        return True
 
     def finish(self, deliveries: list[Delivery]) -> bool:
         """Return False if the caller was cancelled."""
@@ -199,6 +229,11 @@ class Waiters:
             target = self._targets[name] = Target(name)
             self._open.add(target)
         return target
+
+    def is_dry(self, name: TargetName) -> bool:
+        """Whether pops of a target wait for messages."""
+        target = self._targets.get(name)
+        return target is not None and target.is_dry
 
     def know(self, target: Target, groups: Iterable[tuple[int, int, str]]) -> None:
         """Register the (queue id, group id, queue name) that wake a target, in search order."""

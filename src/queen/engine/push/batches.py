@@ -212,7 +212,16 @@ class MessageExtras:
 class PendingPush:
     """Messages stored together: a request's part for one partition, or a whole request."""
 
-    __slots__ = ("are_minted", "done", "is_replayed", "keys", "parts", "producer", "size_bytes")
+    __slots__ = (
+        "are_minted",
+        "done",
+        "forwarded",
+        "is_replayed",
+        "keys",
+        "parts",
+        "producer",
+        "size_bytes",
+    )
 
     def __init__(
         self,
@@ -220,8 +229,11 @@ class PendingPush:
         *,
         producer: Producer | None = None,
         are_minted: bool = False,
+        forwarded: Sequence[int] = (),
     ) -> None:
         self.parts = parts
+        self.forwarded = forwarded
+        """The indexes of items that are sent to other databases, and so are in no part."""
         self.producer = producer
         self.are_minted = are_minted
         """Items without a transactionId were given one from the producer."""
@@ -303,7 +315,7 @@ class PushResult(Sequence[Pushed]):
     @property
     def first_refused(self) -> Pushed | None:
         """The first rejected item, if all were rejected."""
-        if not self._may_be_refused:
+        if not self.may_be_refused:
             return None
         answers = [self[index] for index in range(self._count)]
         if any(answer.status != "failed" for answer in answers):
@@ -311,7 +323,8 @@ class PushResult(Sequence[Pushed]):
         return answers[0]
 
     @property
-    def _may_be_refused(self) -> bool:
+    def may_be_refused(self) -> bool:
+        """Whether some items may have been rejected."""
         if self._refused:
             return True
         for part in self._parts:  # noqa: SIM110 - most results have one part, and are checked hot
@@ -351,3 +364,25 @@ class BufferedResult(PushResult):
 
     def _answer(self, index: int) -> Pushed:
         return Pushed(status="buffered", transaction_id=self._transaction_ids[index])
+
+
+class ForwardedResult(PushResult):
+    """The results of a transaction with items that are sent to other databases."""
+
+    __slots__ = ("_transaction_ids",)
+
+    def __init__(
+        self,
+        count: int,
+        parts: Sequence[PartitionBatch],
+        transaction_ids: dict[int, str | None],
+        stale_advances: Set[int],
+    ) -> None:
+        """``transaction_ids``: of the items that are sent to other databases, by index."""
+        super().__init__(count, parts, {}, stale_advances=stale_advances)
+        self._transaction_ids = transaction_ids
+
+    def _answer(self, index: int) -> Pushed:
+        if index in self._transaction_ids:
+            return Pushed(status="queued", transaction_id=self._transaction_ids[index])
+        return super()._answer(index)

@@ -20,6 +20,8 @@ _DUPLICATE: Final = 2
 """A duplicate of a message at that offset from the start of its partition."""
 _HELD: Final = 3
 """Stored for later delivery, so it has no offset yet."""
+_FORWARDED: Final = 4
+"""Sent to another database, so it has no partition yet. The base means nothing."""
 
 Entries = Mapping[int, tuple[int, int]]
 """By the id() of a part: the first entry of its partition, and the part's position in it."""
@@ -61,6 +63,7 @@ def encode_outcome(unit: PendingPush, entries: Entries) -> tuple[bytes, list[int
             found.append((item, _Run(1, base, *_outcome_at(part, place, start, entries))))
         for at, held in enumerate(part.marked.scheduled if part.marked else ()):
             found.append((held.item, _Run(1, base, *_outcome_at(part, -1 - at, start, entries))))
+    found.extend((item, _Run(1, 0, _FORWARDED, None)) for item in unit.forwarded)
     if len(found) > 1:
         found.sort()
     outcome = _Outcome(
@@ -132,6 +135,9 @@ def _messages(row: Record, producer: Producer, items: Sequence[PushItem]) -> lis
         for step in range(run.length):
             at = len(found)
             name = items[at].transaction_id
+            if run.kind == _FORWARDED:
+                found.append(Pushed(status="queued", transaction_id=name))
+                continue
             if name is None and (outcome.are_minted or run.kind == _HELD):
                 name = producer.mint(at)
             partition_id = outcome.partition_ids[run.base]

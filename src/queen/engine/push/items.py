@@ -86,6 +86,7 @@ class ItemChecks:
         items: Sequence[PushItem],
         queues: dict[str, Queue],
         *,
+        chosen: Sequence[int] | None = None,
         is_admitted: bool = False,
         producer: Producer | None = None,
     ) -> tuple[list[PartitionBatch], dict[int, Pushed]]:
@@ -93,6 +94,7 @@ class ItemChecks:
         Parts by partition, and results for rejected items.
 
         Works in steps, because a request can have ten thousand items or 64 MB of payload.
+        ``chosen``: the indexes of the items to sort. Default: all.
         """
         settings = self._settings
         if not items:
@@ -105,7 +107,8 @@ class ItemChecks:
         pace = Pace()
         parts: dict[PartitionName, PartitionBatch] = {}
         refused: dict[int, Pushed] = {}
-        for index, item in enumerate(items):
+        for index in range(len(items)) if chosen is None else chosen:
+            item = items[index]
             if pace.is_due(len(item.payload)):
                 await pace.rest()
             name = (item.queue, item.partition, item.priority or 0)

@@ -75,12 +75,7 @@ class Pusher:
         if producer is not None:
             if refused:
                 raise all_problems(refused)
-            unit = PendingPush(parts, producer=producer)
-            self._batcher.submit(unit)
-            await unit.done
-            if unit.is_replayed:
-                return await self.repeated(producer, items)
-            return PushResult(len(items), parts, refused)
+            return await self.store_numbered(parts, producer, items)
         if len(parts) == 1:
             unit = PendingPush(parts)
             self._batcher.submit(unit)
@@ -88,6 +83,17 @@ class Pusher:
         elif parts:
             refused.update(await self._push_each(parts))
         return PushResult(len(items), parts, refused)
+
+    async def store_numbered(
+        self, parts: Sequence[PartitionBatch], producer: Producer, items: Sequence[PushItem]
+    ) -> PushResult:
+        """Store the parts of a producer's request, all or none, once."""
+        unit = PendingPush(parts, producer=producer)
+        self._batcher.submit(unit)
+        await unit.done
+        if unit.is_replayed:
+            return await self.repeated(producer, items)
+        return PushResult(len(items), parts, {})
 
     def _plain(self, items: Sequence[PushItem], is_json: bool) -> PartitionBatch | None:
         """The part of a request that needs no sorting, if its partition is known."""
@@ -148,23 +154,29 @@ class Pusher:
         self,
         items: Sequence[PushItem],
         *,
+        chosen: Sequence[int] | None = None,
         is_admitted: bool = False,
         producer: Producer | None = None,
     ) -> tuple[list[PartitionBatch], dict[int, Pushed]]:
         """
         Check the items and sort them by partition. Rejected items get their result.
 
-        ``is_admitted``: they were accepted earlier, so the queue's size, its schema and their size
-        are not checked.
+        ``chosen``: the indexes of the items to store. Default: all. ``is_admitted``: they were
+        accepted earlier, so the queue's size, its schema and their size are not checked.
         """
-        names = {item.queue for item in items}
+        names = {
+            item.queue for item in (items if chosen is None else map(items.__getitem__, chosen))
+        }
         queues = {name: queue for name in names if (queue := self._catalogue.known(name))}
         if len(queues) < len(names):
             for name in names:
                 check_queue_name("queue", name, self._settings.max_name_bytes)
             queues = await self._catalogue.queues(names)
+            if not self._settings.auto_create and (missing := names - queues.keys()):
+                for name in await self._store.queues.moved(missing):
+                    raise errors.SlotMoved(f"queue {name} is in another database now")
         parts, refused = await self._items.sort(
-            items, queues, is_admitted=is_admitted, producer=producer
+            items, queues, chosen=chosen, is_admitted=is_admitted, producer=producer
         )
         for queue in queues.values():
             if queue.max_size and not is_admitted:
@@ -234,6 +246,8 @@ class Pusher:
             return [part for part in parts if part.queue != queue.name]
         except errors.QueueNotFound:
             self._catalogue.forget_options([queue.id])  # Deleted, maybe replaced.
+        except errors.SlotMoved:
+            pass  # The call that stores the messages fails, and names the slots that have moved.
         return parts
 
     async def _flush(self, units: list[PendingPush]) -> None:
@@ -242,11 +256,11 @@ class Pusher:
             taken, units = _one_per_producer(units)
             try:
                 await self._store_units(taken)
-            except (errors.ServiceError, errors.OutcomeUnknown) as error:
-                for unit in (*taken, *units):
-                    unit.fail(error)
-                return
             except Exception as error:
+                if _concerns_all(error):
+                    for unit in (*taken, *units):
+                        unit.fail(error)
+                    return
                 if len(taken) == 1:
                     taken[0].fail(error)
                     continue
@@ -308,6 +322,13 @@ class Pusher:
         return self._batcher.seconds
 
 
+def _concerns_all(error: Exception) -> bool:
+    """Whether another call with some of the units would fail too."""
+    return isinstance(error, errors.ServiceError | errors.OutcomeUnknown) and not isinstance(
+        error, errors.SlotMoved
+    )
+
+
 def _leave_out(
     units: list[PendingPush], problems: Mapping[str, errors.QueenError]
 ) -> list[PendingPush]:
@@ -350,3 +371,10 @@ def first_problem(refused: dict[int, Pushed]) -> errors.QueenError:
     """The error of the first rejected item, for requests that are applied as a whole."""
     first = refused[min(refused)]
     return (errors.of_code(first.code or "") or errors.InvalidItem)(first.error)
+
+
+def failed_item(refused: dict[int, Pushed]) -> errors.QueenError:
+    """The same error for a transaction, which names the item."""
+    error = first_problem(refused)
+    error.members["failed"] = ("item", min(refused))
+    return error

@@ -1,12 +1,14 @@
 """Writes pending pushes as segments, in one transaction with the caller's other changes."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from queen import errors
+from queen.codec.encryption.keys import DataKey
 from queen.engine.core import Core
 from queen.engine.push.batches import PendingPush
 from queen.engine.push.layout import SegmentLayout
+from queen.engine.runtime.moved_slots import slot_of
 from queen.store.connection.database import Record
 from queen.store.messages import Push
 
@@ -41,37 +43,78 @@ class Writer:
         """
         Write the units. Returns the rows of the applied call, or None after too many attempts.
 
-        ``leave_out``: returns the units without those of queues that have a problem. If it is
-        missing, the first problem is raised. ``retry``: returns the units to send again after a
-        rejection. ``applied``: kinds of rows that a call returns only if it applied everything.
-        ``has_windows``: ``send`` sends all of the push, so its keys can be compared in memory.
+        ``leave_out``: returns the units without those of queues that have a problem, for example
+        because their slot has moved. If it is missing, the first problem is raised. ``retry``:
+        returns the units to send again after a rejection. ``applied``: kinds of rows that a call
+        returns only if it applied everything. ``has_windows``: ``send`` sends all of the push, so
+        its keys can be compared in memory.
         """
         core = self._core
         leave_out = leave_out or _raise_first
         for attempt in range(_ATTEMPTS):
             names = [part.name for unit in units for part in unit.parts]
-            partitions = await core.catalogue.partitions(names)
-            if lost := [name for name in names if name not in partitions]:
-                if core.settings.auto_create:
+            try:
+                partitions = await core.catalogue.partitions(names)
+                lost = {name[0] for name in names if name not in partitions}
+                if lost and core.settings.auto_create:
                     continue  # Deleted while it was created.
-                missing = {
-                    queue: errors.QueueNotFound(f"queue {queue} does not exist")
-                    for queue, _, _ in lost
-                }
-                units = leave_out(units, missing)
-            data_keys, problems = await core.sealer.keys(_counts(units))
-            if problems:
-                units = leave_out(units, problems)
-            layout = SegmentLayout(units, partitions, core.settings, data_keys)
-            if has_windows and layout.push.keys:
-                await core.windows.compare(layout.push, attempt)
-            rows = await send(layout.push)
+                if lost:
+                    units = leave_out(units, await self._missing(lost))
+                data_keys, problems = await self._data_keys(units)
+                if problems:
+                    units = leave_out(units, problems)
+                layout = SegmentLayout(units, partitions, core.settings, data_keys)
+                if has_windows and layout.push.keys:
+                    await core.windows.compare(layout.push, attempt)
+                rows = await send(layout.push)
+            except errors.SlotMoved as error:
+                units = leave_out(units, await self._moved(units, error))
+                continue
             core.windows.note(layout.push, rows)
             if not rows or rows[0]["kind"] in applied:
                 self._finish(layout, rows)
                 return rows
             units = await retry(layout, rows) if retry else layout.without(rows, core.catalogue)
         return None
+
+    async def _data_keys(
+        self, units: Iterable[PendingPush]
+    ) -> tuple[dict[int, DataKey], dict[str, errors.QueenError]]:
+        """The keys of encrypted queues, and the error of each queue without one."""
+        keys, problems = await self._core.sealer.keys(_counts(units))
+        missing = [
+            queue for queue, error in problems.items() if isinstance(error, errors.QueueNotFound)
+        ]
+        if missing:
+            problems |= await self._missing(missing)
+        return keys, problems
+
+    async def _moved(
+        self, units: Iterable[PendingPush], error: errors.SlotMoved
+    ) -> dict[str, errors.QueenError]:
+        """The error for each queue of the units whose slot has moved. Raises it if all are here."""
+        known = self._core.catalogue.partition
+        names = {part.name for unit in units for part in unit.parts}
+        moved = {
+            name[0]
+            for name in names
+            if (found := known(name)) is not None and slot_of(found.partition_id) in error.slots
+        }
+        # The slots of queues with only new partitions are not cached.
+        moved = moved or await self._core.store.queues.moved({name[0] for name in names})
+        if not moved:
+            raise error
+        return dict.fromkeys(moved, error)
+
+    async def _missing(self, queues: Collection[str]) -> dict[str, errors.QueenError]:
+        """The error for each of the queues, which are not stored here."""
+        moved = await self._core.store.queues.moved(queues)
+        return {
+            queue: errors.SlotMoved(f"queue {queue} is in another database now")
+            if queue in moved
+            else errors.QueueNotFound(f"queue {queue} does not exist")
+            for queue in queues
+        }
 
     def _finish(self, layout: SegmentLayout, rows: Sequence[Record]) -> None:
         """Set the positions of messages, wake consumers and count."""

@@ -67,7 +67,12 @@ class AckAndPop:
                 ) from None
             raise
         if not popped and (request.wait or not was_searched):
-            popped = await self._popper.pop(request)
+            try:
+                popped = await self._popper.pop(request)
+            except errors.SlotMoved:
+                if not any(each.success for each in acknowledged):
+                    raise
+                # The error means that the request was not applied. The next pop raises it.
         return acknowledged, popped
 
     async def _transact(
@@ -90,10 +95,11 @@ class AckAndPop:
 
             try:
                 popped.extend(await self._popper.claim_with(request, send))
-            except errors.Overloaded:
+            except (errors.Overloaded, errors.SlotMoved):
                 if settled is not None:
                     raise
-            # The queue doesn't exist, or a row was locked for longer than a combined call waits.
+            # The queue doesn't exist, or a row was locked for longer than a combined call waits, or
+            # a slot has moved: that of some messages, or that of the pop.
             if settled is None:
                 return await self._settler.settle(deliveries)
             was_searched = True

@@ -1,7 +1,7 @@
 """Acknowledgments by message id or transactionId, each with its own outcome."""
 
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from queen import errors
 from queen.codec.ids import Lease, id_of, place_of, places_of
 from queen.codec.names import QUEUE_MODE, check_name
 from queen.engine.core import Core
+from queen.engine.runtime.moved_slots import slot_of
 from queen.engine.settle.results import Results
 from queen.engine.settle.settler import Settler, refusal
 from queen.store import messages as rows
@@ -112,10 +113,14 @@ class Acknowledger:
         by_lease: dict[tuple[int, UUID], list[tuple[int, rows.Settlement]]] = {}
         seen: set[tuple[int, int]] = set()
         meant = await self.resolve(acknowledgments, group)
+        if isinstance(meant[0], errors.SlotMoved) and all(
+            isinstance(each, errors.SlotMoved) for each in meant
+        ):
+            raise meant[0]
         for index, (each, settlement) in enumerate(zip(acknowledgments, meant, strict=True)):
             if isinstance(settlement, errors.InvalidStatus | errors.BadRequest):
                 raise settlement
-            if isinstance(settlement, errors.RequestError):
+            if isinstance(settlement, errors.ApiError):
                 answers[index] = _refused(each, settlement)
                 continue
             if settlement is None:
@@ -177,14 +182,14 @@ class Acknowledger:
 
     async def resolve(
         self, acknowledgments: Sequence[Acknowledgment], group: str | None = None
-    ) -> list[rows.Settlement | errors.RequestError | None]:
+    ) -> list[rows.Settlement | errors.ApiError | None]:
         """
         The delivery and offset of each acknowledgment, or an error.
 
         None for a completed message that is already settled. One query resolves all that need a
-        lookup.
+        lookup. SlotMoved for a message that another database has.
         """
-        found: list[rows.Settlement | errors.RequestError | None] = []
+        found: list[rows.Settlement | errors.ApiError | None] = []
         sought: dict[int, rows.Sought] = {}
         for index, each in enumerate(acknowledgments):
             try:
@@ -203,12 +208,30 @@ class Acknowledger:
                     found[index] = self._found(acknowledgments[index], named, of_it)
                 except errors.RequestError as error:
                     found[index] = error
+            lost = {at: sought[at] for at in sought if isinstance(found[at], errors.RequestError)}
+            for at, error in (await self._moved(lost)).items():
+                found[at] = error
         for index, each in enumerate(acknowledgments):
             if each.result is not msgspec.UNSET and isinstance(
                 meant := found[index], rows.Settlement
             ):
                 found[index] = await self._with_result(each, meant)
         return found
+
+    async def _moved(self, lost: Mapping[int, rows.Sought]) -> dict[int, errors.SlotMoved]:
+        """The errors of those messages that were not found because their slot has moved."""
+        ids = {
+            at: each.delivery_id or each.partition_id or each.place_id for at, each in lost.items()
+        }
+        slots = {at: slot_of(id_) for at, id_ in ids.items() if id_ is not None}
+        if not slots:
+            return {}
+        moved = await self._store.queues.moved_slots(slots.values())
+        return {
+            at: errors.SlotMoved(f"the message is in slot {slot}, which another database has now")
+            for at, slot in slots.items()
+            if slot in moved
+        }
 
     async def _with_result(
         self, each: Acknowledgment, settlement: rows.Settlement

@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from uuid import UUID
 
 from queen import errors
 from queen.codec.ids import Lease
 from queen.engine.core import Core
 from queen.engine.runtime.batcher import Batcher
+from queen.engine.runtime.moved_slots import split_moved, without_moved
 from queen.meters import Histogram
 from queen.store import messages as rows
 from queen.wire.messages import Extended
@@ -186,23 +187,20 @@ class Settler:
             with contextlib.suppress(errors.LeaseLost):
                 lease = Lease.parse(lease_id)
                 leases[lease_id] = (lease.delivery_id, lease.token)
-        moved: dict[str, rows.Record] = {}
-        if leases:
-            found = await self._store.messages.extend(
-                list(leases.values()), [seconds] * len(leases)
-            )
-            moved = dict(zip(leases, found, strict=True))
-        extended = sum(row["code"] is None for row in moved.values())
+        found = await without_moved(
+            list(leases.values()),
+            lambda lease: lease[0],
+            lambda some: self._store.messages.extend(some, [seconds] * len(some)),
+        )
+        if found and all(each is None for each in found):
+            raise errors.SlotMoved(errors.SlotMoved.default_message)
+        rows_of = dict(zip(leases, found, strict=True))
+        answers = [_extended(each, rows_of) for each in lease_ids]
+        extended = len({each.lease_id for each in answers if each.success})
         self._counters.extended += extended
         if extended < len(lease_ids):
             self._counters.count_refused("extend", len(lease_ids) - extended)
-        lost = refusal("QN002")
-        return [
-            Extended(lease_id=each, success=True, expires_at=moved[each]["until"])
-            if each in moved and moved[each]["code"] is None
-            else Extended(lease_id=each, success=False, code=lost.code, error=str(lost))
-            for each in lease_ids
-        ]
+        return answers
 
     async def release(self, lease: Lease) -> None:
         """Return the rest of a delivery immediately, without counting an attempt."""
@@ -231,11 +229,23 @@ class Settler:
             await self._flush(later)
 
     async def _by_halves(
-        self, units: list[PendingAck], flush: Callable[[list[PendingAck]], Awaitable[None]]
+        self,
+        units: Sequence[PendingAck],
+        flush: Callable[[Sequence[PendingAck]], Awaitable[None]],
     ) -> None:
-        """Flush. If one unit causes an error, flush the halves until that unit is isolated."""
+        """
+        Flush. If one unit causes an error, flush the halves until that unit is isolated.
+
+        Units in slots that have moved fail, and the others are flushed together.
+        """
         try:
             await flush(units)
+        except errors.SlotMoved as error:
+            moved, rest = split_moved(units, error, lambda unit: unit.lease.delivery_id)
+            for unit in moved:
+                unit.fail(error)
+            if rest:
+                await self._by_halves(rest, flush)
         except (errors.ServiceError, errors.OutcomeUnknown) as error:
             for unit in units:
                 unit.fail(error)
@@ -247,11 +257,11 @@ class Settler:
             await self._by_halves(units[:half], flush)
             await self._by_halves(units[half:], flush)
 
-    async def _ack(self, units: list[PendingAck]) -> None:
+    async def _ack(self, units: Sequence[PendingAck]) -> None:
         acks = [_ack_of(unit) for unit in units]
         self._finish_acks(units, await self._combiner.ack(acks))
 
-    def _finish_acks(self, units: list[PendingAck], settled: Sequence[rows.Record]) -> None:
+    def _finish_acks(self, units: Sequence[PendingAck], settled: Sequence[rows.Record]) -> None:
         for unit, row in zip(units, settled, strict=True):
             if row["code"] is None:
                 self._counters.count_settled(
@@ -263,11 +273,11 @@ class Settler:
         self._signals.groups_ready({row["group_id"] for row in settled if row["has_more"]})
         self._signals.settled({unit.partition_id for unit in units})
 
-    async def _nack(self, units: list[PendingAck]) -> None:
+    async def _nack(self, units: Sequence[PendingAck]) -> None:
         settlements = [each for unit in units for each in unit.settlements]
         self._finish_nacks(units, await self._store.messages.nack(settlements))
 
-    def _finish_nacks(self, units: list[PendingAck], settled: list[rows.Record]) -> None:
+    def _finish_nacks(self, units: Sequence[PendingAck], settled: list[rows.Record]) -> None:
         settlements = [each for unit in units for each in unit.settlements]
         at = 0
         for unit in units:
@@ -285,6 +295,15 @@ class Settler:
             {row["group_id"] for row in settled if row["group_id"] is not None}
         )
         self._signals.settled({each.partition_id for each in settlements})
+
+
+def _extended(lease_id: str, rows_of: Mapping[str, rows.Record | None]) -> Extended:
+    """The result of an extension. None: the slot of the lease has moved. No row: invalid id."""
+    row = rows_of.get(lease_id)
+    if row is not None and row["code"] is None:
+        return Extended(lease_id=lease_id, success=True, expires_at=row["until"])
+    error = refusal("QN018" if row is None and lease_id in rows_of else "QN002")
+    return Extended(lease_id=lease_id, success=False, code=error.code, error=str(error))
 
 
 def _became(settlement: rows.Settlement, row: rows.Record) -> str:

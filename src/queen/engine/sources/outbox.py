@@ -5,8 +5,7 @@ import logging
 import random
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -16,9 +15,11 @@ from queen.engine.core import Core
 from queen.engine.push.batches import PartitionBatch
 from queen.engine.push.pusher import Pusher
 from queen.engine.runtime.periodic import PeriodicTask
+from queen.engine.sources.forwarder import Forwarder
+from queen.engine.sources.outbox_items import item_of
 from queen.store.connection.database import Record
 from queen.store.outbox import Outbox
-from queen.wire.messages import PushItem, Request
+from queen.wire.messages import PushItem
 
 _LOG: Final = logging.getLogger("queen.engine")
 _LIMIT: Final = 1_000
@@ -28,28 +29,6 @@ _AWAKE_SECONDS: Final = 1.0
 """Time without new messages before the mover sleeps."""
 _POLL_SECONDS: Final = 10.0
 """The interval while it sleeps, in case a notification was lost."""
-
-
-class OutboxItem(Request, frozen=True, kw_only=True):
-    """An item of a push without its payload, as ``queen.enqueue`` stores it."""
-
-    queue: str
-    partition: str = "Default"
-    transaction_id: str | None = None
-    trace_id: str | None = None
-    headers: dict[str, str] | None = None
-    available_at: datetime | None = None
-    ttl_seconds: float | None = None
-    priority: int | None = None
-
-
-_DECODE: Final = msgspec.json.Decoder(OutboxItem).decode
-
-
-def item_of(row: Record) -> PushItem:
-    """Decode a message of the outbox. Raises MsgspecError."""
-    fields = msgspec.structs.asdict(_DECODE(row["item"]))
-    return PushItem(payload=msgspec.Raw(row["payload"].encode()), **fields)
 
 
 class OutboxTask(PeriodicTask):
@@ -130,15 +109,20 @@ class OutboxTask(PeriodicTask):
 
 
 class OutboxMover(OutboxTask):
-    """Moves the outbox. A message leaves it in the transaction that pushes the message."""
+    """
+    Moves the outbox. A message leaves it in the transaction that pushes the message.
+
+    Messages for other databases leave it in the transaction that gives them to the forwarder.
+    """
 
     step_seconds = 0.005
     long_step_seconds = 2.0
 
-    def __init__(self, core: Core, pusher: Pusher) -> None:
+    def __init__(self, core: Core, pusher: Pusher, forwarder: Forwarder) -> None:
         self._store = core.store
         self._settings = settings = core.settings
         self._pusher = pusher
+        self._forwarder = forwarder
         self._sealer = core.sealer
         core.signals.on_outbox_filled.subscribe(self.wake)
         core.signals.on_database_returned.subscribe(self.wake)
@@ -188,27 +172,50 @@ class OutboxMover(OutboxTask):
 
     async def _move(self, rows: Sequence[Record]) -> tuple[bool, int]:
         """Move these together. Returns whether this process did, and how many wait for no key."""
-        items: list[PushItem] = []
+        items: dict[int, PushItem] = {}
         reasons: dict[int, str] = {}
-        ids: list[int] = []
         for row in rows:
             try:
-                items.append(item_of(row))
-                ids.append(row["id"])
+                items[row["id"]] = item_of(row)
             except msgspec.MsgspecError as error:
                 reasons[row["id"]] = str(error)
-        # Without their key they stay in the outbox until it is back.
-        _, locked = await self._sealer.keys({item.queue: 0 for item in items})
-        ids = [id_ for id_, item in zip(ids, items, strict=True) if item.queue not in locked]
-        items = [item for item in items if item.queue not in locked]
-        if not items and not reasons:
-            return True, 0
-        parts, refused = await self._pusher.prepare(items, is_admitted=True) if items else ([], {})
-        reasons |= {ids[index]: answer.error or "" for index, answer in refused.items()}
         if reasons:
             await self._set_aside(reasons)
-        are_moved = await self._append([each for each in ids if each not in reasons], parts)
-        return are_moved, len({*ids, *reasons})
+        if not self._forwarder.is_connected:
+            are_moved, count = await self._push(items)
+            return are_moved, count + len(reasons)
+        elsewhere = await self._forwarder.elsewhere({each.queue for each in items.values()})
+        foreign = {id_: each for id_, each in items.items() if each.queue in elsewhere}
+        are_moved = await self._forward(foreign)
+        here = {id_: each for id_, each in items.items() if id_ not in foreign}
+        try:
+            are_pushed, count = await self._push(here)
+        except errors.SlotMoved:
+            # The forwarder waits for a queue that is moving, without stopping the others.
+            await self._forwarder.reload()
+            are_pushed, count = await self._forward(here), len(here)
+        return are_moved and are_pushed, count + len(foreign) + len(reasons)
+
+    async def _forward(self, items: Mapping[int, PushItem]) -> bool:
+        """Give messages to the forwarder. Returns False if another process was faster."""
+        if not items:
+            return True
+        return await self._forwarder.take_over({id_: each.queue for id_, each in items.items()})
+
+    async def _push(self, items: Mapping[int, PushItem]) -> tuple[bool, int]:
+        """Push to queues of this database. The result is that of `_move`."""
+        # Without their key they stay in the outbox until it is back.
+        _, locked = await self._sealer.keys({each.queue: 0 for each in items.values()})
+        ids = [id_ for id_, each in items.items() if each.queue not in locked]
+        if not ids:
+            return True, 0
+        parts, refused = await self._pusher.prepare([items[id_] for id_ in ids], is_admitted=True)
+        if refused:
+            await self._set_aside({ids[at]: each.error or "" for at, each in refused.items()})
+        are_moved = await self._append(
+            [id_ for at, id_ in enumerate(ids) if at not in refused], parts
+        )
+        return are_moved, len(ids)
 
     async def _set_aside(self, reasons: dict[int, str]) -> None:
         _LOG.warning("%d messages of the outbox cannot be pushed", len(reasons))

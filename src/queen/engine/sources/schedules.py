@@ -26,6 +26,8 @@ _POOLED_POLL_SECONDS: Final = 5.0
 """The longest sleep without notifications of new schedules."""
 _AGAIN_SECONDS: Final = 10.0
 """Before a failed tick is retried."""
+_MOVED_SECONDS: Final = 1.0
+"""Before a tick is retried whose queue has moved."""
 _EARLY_SECONDS: Final = 0.001
 _SCHEDULES: Final = 50
 """Schedules per transaction, and ticks per schedule."""
@@ -190,6 +192,10 @@ class Schedules(PeriodicTask):
                     await self._fire_all([row])
                 return
             (row,) = rows
+            if isinstance(error, errors.SlotMoved) and error.slots:
+                # From now on the search leaves it out, until this database owns the slot again.
+                await self._store.schedules.defer(row["name"], row["next_at"], _MOVED_SECONDS, None)
+                return
             _LOG.warning("schedule %s could not be pushed: %s", row["name"], error)
             text = (str(error) or type(error).__name__)[:_MOST_ERROR]
             await self._store.schedules.defer(row["name"], row["next_at"], _AGAIN_SECONDS, text)

@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import structs
 
+from queen.server.databases.spread_merges import of_queue
 from queen.server.http.call import Order, Paged
 from queen.wire.analytics import Percentiles, Point, Series
 from queen.wire.resources import (
@@ -15,6 +16,7 @@ from queen.wire.resources import (
     GroupDeleted,
     Migrations,
     Overview,
+    QueueSummary,
     Scope,
     Table,
     Tables,
@@ -86,6 +88,11 @@ def added(first: T, *others: T) -> T:
     return structs.replace(first, **changes)
 
 
+def joined(one: T, other: T) -> T:
+    """The counts of a spread queue in two databases."""
+    return added(one, other)
+
+
 def summed(bodies: Sequence[T]) -> T:
     """The counts of all databases."""
     return added(*bodies)
@@ -106,10 +113,12 @@ def joined_series(bodies: Sequence[Series]) -> Series:
         changes["window_seconds"] = max(getattr(each, "window_seconds") for each in bodies)  # noqa: B009 - of some series
     queues: Any = getattr(whole, "queues", None)
     if isinstance(queues, list):
-        entries: list[Any] = []
+        entries: dict[str, Any] = {}
         for body in bodies:
-            entries += getattr(body, "queues")  # noqa: B009 - of some series
-        changes["queues"] = sorted(entries, key=lambda entry: entry.queue)
+            for each in getattr(body, "queues"):  # noqa: B009 - of some series
+                known = entries.get(each.queue)
+                entries[each.queue] = each if known is None else joined(known, each)
+        changes["queues"] = [entries[name] for name in sorted(entries)]
     return structs.replace(whole, **changes)
 
 
@@ -158,8 +167,11 @@ def of_deleted(bodies: Sequence[GroupDeleted]) -> GroupDeleted:
 
 def of_overviews(bodies: Sequence[Overview]) -> Overview:
     """The counts of all databases, and the queues with the most waiting messages."""
+    by_name: dict[str, list[QueueSummary]] = {}
+    for queue in (queue for each in bodies for queue in each.worst):
+        by_name.setdefault(queue.name, []).append(queue)
     worst = sorted(
-        (queue for each in bodies for queue in each.worst),
+        map(of_queue, by_name.values()),
         key=lambda queue: _place(queue.pending),
         reverse=True,
     )

@@ -1,23 +1,30 @@
 """Lists and sums over all databases."""
 
 import asyncio
+import contextlib
 import copy
 import heapq
+import itertools
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 from msgspec import structs
 
 from queen import errors
+from queen.cluster.cluster import Cluster
 from queen.engine.engine import Engine
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, Order, Paged, Route, Summed
+from queen.store.cluster.homes import SPREAD
 
 _PARTIAL: Final = "Queen-Partial"
 """Names databases that a list or sum lacks, because they are unavailable."""
 _ABSENT: Final = errors.NotFound.http_status
+_MOST_READS: Final = 3
+"""While slots move constantly, a list can lack a queue or have it twice."""
+T = TypeVar("T")
 Cursors = dict[str, str | None]
 """The cursor in the list of each database that has more; None for its start."""
 
@@ -29,15 +36,28 @@ async def answer(call: Call, route: Route, merge: Paged | Summed) -> Answer:
     if route.body is not None:
         call.keeps_body = True
         await call.body(route.body)
-    engines = call.state.cluster.engines
-    found, partial = await _of_each(engines, lambda _, engine: _at(call, route, engine))
-    bodies = [_decode(route, each) for each in found.values()]
+    cluster = call.state.cluster
+
+    async def read(name: str, engine: Engine) -> Answer:
+        del name
+        # If a slot has moved, its new owner is asked too.
+        return await cluster.following.follow((), lambda: _at(call, route, engine))
+
+    def read_all() -> Awaitable[tuple[dict[str, Answer], list[str]]]:
+        return _of_each(cluster.engines, read)
+
+    # A change of a spread queue is repeated too, because it may have missed a slot that moved.
+    is_repeated = route.method == "GET" or merge is route.spread
+    found, partial = await (_steadily(cluster, read_all) if is_repeated else read_all())
+    bodies = {name: _decode(route, each) for name, each in found.items()}
+    if merge.field is not None:
+        bodies = await _owned(cluster, bodies, merge.field, merge.queue, partial)
     if partial and route.method != "GET":
         raise errors.DatabaseUnavailable(
             f"database {partial[0]} is unavailable, and the others have changed. Send the request"
             " again when it is back."
         )
-    return _merged(merge.combine(bodies), next(iter(found.values())), partial)
+    return _merged(merge.combine([*bodies.values()]), next(iter(found.values())), partial)
 
 
 async def _page(call: Call, route: Route, merge: Paged) -> Answer:
@@ -54,10 +74,15 @@ async def _page(call: Call, route: Route, merge: Paged) -> Answer:
         changed = structs.replace(query, cursor=cursors[name], limit=size)
         return await _at(call, route, engine, changed)
 
-    found, partial = await _of_each(wanted, read)
+    found, partial = await _steadily(call.state.cluster, lambda: _of_each(wanted, read))
     pages = {name: _decode(route, each) for name, each in found.items()}
     lists = {name: getattr(page, merge.field) for name, page in pages.items()}
-    entries, taken = _first(lists, merge, merge.order(query), limit)
+    # With this filter, a group may be listed only by a database where it is behind.
+    are_joined = merge.complete is not None and getattr(query, "min_lag_seconds", None) is None
+    is_foreign = await _foreign(
+        call.state.cluster, lists, merge.queue, partial, are_joined=are_joined
+    )
+    entries, taken = _first(lists, merge, merge.order(query), limit, is_foreign)
     following: Cursors = {name: cursors[name] for name in partial}
     for name, page in pages.items():
         if taken[name] == len(lists[name]):
@@ -70,6 +95,9 @@ async def _page(call: Call, route: Route, merge: Paged) -> Answer:
                 following[name] = again.next_cursor
         else:
             following[name] = cursors[name]
+    if merge.complete is not None:
+        available = [engine for name, engine in engines.items() if name not in partial]
+        entries = await merge.complete(call, entries, available)
     changes = {
         merge.field: entries,
         "next_cursor": _encoded(following) if following else None,
@@ -80,7 +108,11 @@ async def _page(call: Call, route: Route, merge: Paged) -> Answer:
 
 
 def _first(
-    lists: Mapping[str, Sequence[Any]], merge: Paged, order: Order, limit: int
+    lists: Mapping[str, Sequence[Any]],
+    merge: Paged,
+    order: Order,
+    limit: int,
+    is_foreign: Callable[[str, Any], bool],
 ) -> tuple[list[Any], dict[str, int]]:
     """The first entries of sorted lists, and how many each list contributes."""
     key, is_down = order
@@ -89,6 +121,9 @@ def _first(
     streams = ([(key(each), name, each) for each in some] for name, some in lists.items())
     last: Any = None
     for place, name, entry in heapq.merge(*streams, key=lambda each: each[0], reverse=is_down):
+        if is_foreign(name, entry):
+            taken[name] += 1
+            continue
         if merge.join is not None and entries and place == last:
             entries[-1] = merge.join(entries[-1], entry)
         elif len(entries) == limit:
@@ -98,6 +133,68 @@ def _first(
         last = place
         taken[name] += 1
     return entries, taken
+
+
+async def _steadily(cluster: Cluster, read: Callable[[], Awaitable[T]]) -> T:
+    """Read all databases, and again if a slot moved between them meanwhile."""
+    owners = cluster.owners
+    for reads in itertools.count(1):
+        moves = owners.moves
+        found = await read()
+        with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
+            await owners.load()
+        if moves == owners.moves or reads == _MOST_READS:
+            return found
+    raise AssertionError("the reads never end")
+
+
+async def _foreign(
+    cluster: Cluster,
+    lists: Mapping[str, Sequence[Any]],
+    queue: str | None,
+    partial: Sequence[str],
+    *,
+    are_joined: bool = False,
+) -> Callable[[str, Any], bool]:
+    """
+    Whether an entry is about a queue that another database owns, and lists.
+
+    After a move, the former owner has the rows of a slot until they are deleted. ``are_joined``:
+    only the first available database lists a spread queue.
+    """
+    if queue is None:
+        return lambda _, __: False
+    names = {str(getattr(entry, queue)) for entries in lists.values() for entry in entries}
+    slots: dict[str, int] = {}
+    with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
+        slots = await cluster.places.of_queues(names)
+    lister = next((each for each in cluster.engines if each not in partial), "")
+    owners: dict[str, str] = {}
+    for name, slot in slots.items():
+        if slot != SPREAD:
+            owners[name] = cluster.owners.of_slot(slot)
+        elif are_joined:
+            owners[name] = lister
+
+    def is_foreign(database: str, entry: object) -> bool:
+        owner = owners.get(str(getattr(entry, queue)), database)
+        return owner != database and owner in cluster.engines and owner not in partial
+
+    return is_foreign
+
+
+async def _owned(
+    cluster: Cluster, bodies: dict[str, Any], field: str, queue: str, partial: Sequence[str]
+) -> dict[str, Any]:
+    """The responses, with only those entries of a list that the database owns."""
+    lists = {name: getattr(body, field) for name, body in bodies.items()}
+    is_foreign = await _foreign(cluster, lists, queue, partial)
+    return {
+        name: structs.replace(
+            body, **{field: [each for each in lists[name] if not is_foreign(name, each)]}
+        )
+        for name, body in bodies.items()
+    }
 
 
 async def _of_each(
@@ -128,8 +225,7 @@ async def _of_each(
 
 async def _at(call: Call, route: Route, engine: Engine, query: object = None) -> Answer:
     """Call the handler for one database, maybe with another query."""
-    own = copy.copy(call)
-    own.go_to(engine)
+    own = call.at(engine)
     if query is not None:
         own.head = copy.copy(call.head)
         own.head.queries = {type(query): query}

@@ -1,5 +1,6 @@
 """One request: its route, its caller, its body."""
 
+import copy
 import itertools
 import re
 import secrets
@@ -57,6 +58,9 @@ def _nothing(pages: Sequence[Any]) -> dict[str, Any]:
     return {}
 
 
+Completion = Callable[["Call", Sequence[Any], Sequence[Engine]], Awaitable[list[Any]]]
+
+
 class Paged(msgspec.Struct, frozen=True):
     """A list with pages: the lists of all databases are merged."""
 
@@ -68,12 +72,24 @@ class Paged(msgspec.Struct, frozen=True):
     """Makes one entry of two with the same key; None: both are listed."""
     rest: Callable[[Sequence[Any]], dict[str, Any]] = _nothing
     """Other fields of the response that depend on all databases."""
+    queue: str | None = None
+    """The field of an entry that names its queue. Only the owner of the queue lists the entry."""
+    complete: "Completion | None" = None
+    """
+    Adds the counts of these databases to entries about spread queues.
+
+    Then the first database lists such a queue. Otherwise, each lists its own entries about it.
+    """
 
 
 class Summed(msgspec.Struct, frozen=True):
     """A response that is combined from those of all databases."""
 
     combine: Callable[[Sequence[Any]], Any]
+    field: str | None = None
+    """A list in the response whose entries name queues."""
+    queue: str = "queue"
+    """The field of an entry that names its queue. Only the owner of the queue lists the entry."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -114,6 +130,14 @@ class Route(msgspec.Struct, frozen=True):
     """How the responses of several databases are merged, unless the request names a queue."""
     is_searched: bool = False
     """Names an object that can be in any database."""
+    spread: Paged | Summed | Literal["handler", "first", "search"] | None = None
+    """
+    How a request for a spread queue is served, if there are several databases.
+
+    The handler calls the cluster; or the first database decides, and the others get a copy; or the
+    database is searched; or the responses are merged. None: as `everywhere`, or else it is
+    rejected. A request that names a partition goes to its database.
+    """
 
 
 Decorator = Callable[Concatenate[str, P], Callable[[Handler], Handler]]
@@ -226,6 +250,12 @@ class Call:
     def go_to(self, engine: Engine) -> None:
         """Use the database of this engine for the rest of the request."""
         self.state = self.state.of_engine[engine]
+
+    def at(self, engine: Engine) -> "Call":
+        """A copy of this call that uses the database of this engine."""
+        own = copy.copy(self)
+        own.go_to(engine)
+        return own
 
     def audit(
         self,

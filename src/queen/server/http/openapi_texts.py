@@ -26,6 +26,7 @@ _NAMES: Final = {
     "queue": "Name of the queue.",
     "ref": "Id of the message, or its `transactionId` if no other message has the same one.",
     "schedules/{name}": "Name of the schedule.",
+    "shards/{name}": "Name of the database in `QUEEN_DATABASES`.",
     "step": "Name of the step.",
     "tokens/{id}": "Id of the API key: 12 hexadecimal digits.",
     "by-name/{name}": "Name that consumers gave to events.",

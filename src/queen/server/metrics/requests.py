@@ -15,6 +15,7 @@ from queen.engine.engine import Engine
 from queen.meters import Histogram, Snapshot, merged
 from queen.server.memory_budget import Budget
 from queen.server.metrics.jobs import JobMetrics
+from queen.server.metrics.slot_moves import SlotMoveMetrics
 from queen.server.metrics.streams import StreamMetrics
 from queen.server.metrics.watchdog import Watchdog
 from queen.settings import Settings
@@ -63,6 +64,7 @@ class RequestMetrics:
         self.websockets = 0
         self.jobs = JobMetrics(settings.metrics_max_queues)
         self.streams = StreamMetrics()
+        self.slot_moves = SlotMoveMetrics()
         self.sampled: dict[Engine, Snapshot] = {}
         """Samples of each database, while this process takes them."""
 
@@ -119,6 +121,7 @@ class RequestMetrics:
                 snapshot.add(metric, count, label)
         self.jobs.add_to(snapshot)
         self.streams.add_to(snapshot)
+        self.slot_moves.add_to(snapshot)
         await self._count_added(snapshot)
         snapshot.add(telemetry.LOOP_LAG, self._loop_lag)
         snapshot.add_histogram(telemetry.LOOP_STALLS, self.watchdog.stalls)
@@ -126,6 +129,7 @@ class RequestMetrics:
         snapshot.add(telemetry.REQUEST_BYTES, self._request_bytes.used_bytes)
         snapshot.add(telemetry.UNSENT_BYTES, self._unsent_bytes.used_bytes)
         snapshot.add(telemetry.WEBSOCKETS, self.websockets)
+        snapshot.add(telemetry.FOLLOWED, self._cluster.following.repeated)
         snapshot.add(telemetry.PROCESSES, 1)
         snapshot.add(telemetry.STARTED, self._started_at)
         snapshot.add(telemetry.BUILD, 1, VERSION, platform.python_version())

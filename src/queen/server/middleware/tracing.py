@@ -86,7 +86,8 @@ class Tracing:
         """Open a span around the statement of a flush."""
         from opentelemetry import trace
 
-        call = call.removesuffix("_once")  # Transactions of a producer are traced as transactions.
+        # All kinds of transactions are traced as transactions.
+        call = call.removesuffix("_once").removesuffix("_across")
         if call not in _FLUSHES:
             yield
             return

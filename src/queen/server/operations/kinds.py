@@ -1,7 +1,9 @@
 """The steps of each kind of operation."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +13,8 @@ from queen.codec.extras import Extra
 from queen.codec.ids import message_id
 from queen.engine.engine import Engine
 from queen.engine.inspect.browse import MOST_READ, extra_of
-from queen.server.operations.runner import Step, Work
+from queen.server.operations.runner import Kind, Step, Work
+from queen.server.operations.slot_moves import MOVE_SLOTS, Moved, move_slots
 from queen.store.dead_letters import LetterFilter
 
 _PARTITIONS: Final = 1_000
@@ -20,8 +23,12 @@ LINK: Final = "queen-redriven-from"
 """The header of a redriven message with the id of the original message."""
 
 
-def kinds(engine: Engine) -> Mapping[str, Work]:
-    """The kinds of operations, by name."""
+def kinds(engine: Engine, databases: Mapping[str, str], moved: Moved) -> Mapping[str, Kind]:
+    """
+    The kinds of operations, by name.
+
+    ``databases``: connection URLs, the first one first. ``moved``: counts a slot that moved.
+    """
 
     async def purge(arguments: Mapping[str, Any], cursor: int | None) -> Step:
         before = arguments["before"]
@@ -56,11 +63,15 @@ def kinds(engine: Engine) -> Mapping[str, Work]:
         ids, cursor, is_over = await _next_letters(engine, arguments, cursor, _LETTERS)
         return Step(cursor, await engine.store.dead_letters.purge(ids), is_over)
 
-    return {
+    works: dict[str, Work] = {
         "purge": purge,
         "delete": erase,
         "redrive": redrive,
         "purge_dead_letters": purge_dead_letters,
+    }
+    return {
+        **{name: partial(nullcontext, work) for name, work in works.items()},
+        MOVE_SLOTS: move_slots(databases, moved),
     }
 
 

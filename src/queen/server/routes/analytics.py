@@ -10,7 +10,7 @@ from queen.codec.names import QUEUE_MODE
 from queen.engine.metrics.ranges import Range
 from queen.engine.metrics.series import METRICS, SAMPLED, TIMED, Analytics
 from queen.server.auth.permissions import Permission
-from queen.server.databases.merges import by, joined_series, page_of_series
+from queen.server.databases.merges import by, joined, joined_series, page_of_series
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, Paged, Summed, new_routes
 from queen.server.http.cursors import cursor_after, limit_of, place_of
@@ -169,7 +169,7 @@ async def _rates(call: Call, ids: list[int]) -> tuple[Rates, int]:
     is_shared=True,
     query=ScopeQuery,
     problems=(errors.QueueNotFound,),
-    everywhere=Summed(joined_series),
+    everywhere=Summed(joined_series, "queues"),
 )
 async def depths(call: Call) -> Answer:
     """Return queue depths, now and over time."""
@@ -230,6 +230,7 @@ def _queue(row: Record) -> dict[str, Any]:
     is_shared=True,
     query=RangeQuery,
     problems=(errors.QueueNotFound,),
+    spread=Summed(joined_series),
 )
 async def queue(call: Call) -> Answer:
     """Return one queue: now, in a time range, and over time."""
@@ -261,7 +262,7 @@ async def _figures(call: Call, range_: Range, rows: Sequence[Record]) -> list[Qu
     {200: QueuesAnalytics},
     is_shared=True,
     query=QueuesQuery,
-    everywhere=Paged("queues", by("queue"), rest=page_of_series),
+    everywhere=Paged("queues", by("queue"), join=joined, rest=page_of_series, queue="queue"),
 )
 async def queues(call: Call) -> Answer:
     """List queues with their traffic in a time range, in pages."""

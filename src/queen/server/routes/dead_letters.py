@@ -14,8 +14,9 @@ from queen.engine.inspect.browse import MOST_READ, extra_of
 from queen.engine.sources.step_messages import without_token
 from queen.server.auth.permissions import Permission
 from queen.server.databases.merges import as_sorted, of_totals
+from queen.server.databases.spread_merges import of_errors, of_operations
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Paged, new_routes
+from queen.server.http.call import Call, Paged, Summed, new_routes
 from queen.server.http.cursors import Int, cursor_to, limit_of, place_of
 from queen.server.operations.kinds import count_letters, redrive_letters
 from queen.server.routes.operations import begin
@@ -56,7 +57,7 @@ ROUTES, route = new_routes()
     {200: DeadLetters},
     is_payload_view=True,
     query=DeadLettersQuery,
-    everywhere=Paged("messages", as_sorted(), rest=of_totals),
+    everywhere=Paged("messages", as_sorted(), rest=of_totals, queue="queue"),
 )
 async def list_dead_letters(call: Call) -> Answer:
     """List dead letters by the time they were dead-lettered, newest first by default."""
@@ -146,6 +147,7 @@ def _shown(call: Call, row: Mapping[str, Any]) -> DeadLetter:
     Permission.BROWSE,
     {200: ErrorKinds},
     query=ErrorsQuery,
+    spread=Summed(of_errors),
 )
 async def list_errors(call: Call) -> Answer:
     """Count the dead letters of a queue by error fingerprint."""
@@ -271,7 +273,7 @@ async def _destination(call: Call, wanted: Destination) -> dict[str, str]:
     check_queue_name("queue", queue, settings.max_name_bytes)
     check_name("partition", partition, settings.max_partition_bytes)
     await call.require_queues(Permission.PRODUCE, {queue})
-    engine = await call.state.cluster.of_queue(queue)
+    engine = await call.state.cluster.of_partition(queue, partition)
     await engine.queues.one(queue)
     if engine is not call.state.engine:
         raise errors.CrossShard(
@@ -302,6 +304,7 @@ async def delete(call: Call) -> Answer:
     Permission.DESTROY,
     {200: Counted, 202: OperationStarted},
     query=PurgeLettersQuery,
+    spread=Summed(of_operations),
 )
 async def purge(call: Call) -> Answer:
     """Delete the matching dead letters with an operation, or count them with `dryRun`."""

@@ -6,8 +6,9 @@ from typing import Final
 from queen import errors
 from queen.codec.ids import reference
 from queen.server.auth.permissions import Permission
+from queen.server.databases.spread_merges import unsorted
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, new_routes
+from queen.server.http.call import Call, Paged, new_routes
 from queen.server.http.cursors import Int, Priority, cursor_after, limit_of, place_of
 from queen.server.routes.queues.queues import find_group, find_queue
 from queen.server.routes.views import of_row
@@ -26,6 +27,7 @@ ROUTES, route = new_routes()
     {200: Deliveries},
     query=DeliveriesQuery,
     problems=(errors.QueueNotFound, errors.GroupNotFound),
+    spread=Paged("deliveries", unsorted),
 )
 async def list_deliveries(call: Call) -> Answer:
     """List leased and waiting deliveries, with their end and attempt."""

@@ -1,11 +1,14 @@
 """Consumer groups: lag, positions, seek, delete."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from queen import errors
 from queen.codec.ids import reference
+from queen.engine.engine import Engine
 from queen.server.auth.permissions import Permission
-from queen.server.databases.merges import as_sorted, of_deleted
+from queen.server.databases.merges import as_sorted, by, of_deleted, same
+from queen.server.databases.spread_merges import completed, names_of_spread, of_group
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, Paged, Summed, new_routes
 from queen.server.http.cursors import LARGEST, Int, Level, cursor_to, limit_of, place_of
@@ -35,6 +38,29 @@ _MISSING: Final = (errors.QueueNotFound, errors.GroupNotFound)
 ROUTES, route = new_routes()
 
 
+async def _completed(
+    call: Call, entries: Sequence[GroupSummary], engines: Sequence[Engine]
+) -> list[GroupSummary]:
+    """Add the lag in all databases to groups of spread queues."""
+    return await completed(
+        call,
+        entries,
+        engines,
+        queue=lambda each: each.queue,
+        key=lambda each: (each.queue, each.consumer_group),
+        read=_read_again,
+        combine=of_group,
+    )
+
+
+async def _read_again(call: Call, groups: Sequence[GroupSummary]) -> list[GroupSummary]:
+    """Read these groups from another database."""
+    store = call.state.engine.store.groups
+    ids = await store.ids([(each.queue, each.consumer_group) for each in groups])
+    most = LIST if call.query(GroupsQuery).queue is None else DETAIL
+    return [group_summary(row) for row in await store.figures(ids, most)]
+
+
 @route(
     "GET /api/v1/consumer-groups",
     "List consumer groups",
@@ -42,7 +68,9 @@ ROUTES, route = new_routes()
     {200: Groups},
     query=GroupsQuery,
     problems=(errors.QueueNotFound,),
-    everywhere=Paged("consumer_groups", as_sorted(name="consumer_group")),
+    everywhere=Paged(
+        "consumer_groups", as_sorted(name="consumer_group"), queue="queue", complete=_completed
+    ),
 )
 async def list_groups(call: Call) -> Answer:
     """List groups with their lag."""
@@ -112,6 +140,7 @@ async def _page(
     {200: GroupPartitions},
     query=GroupPartitionsQuery,
     problems=_MISSING,
+    spread=Paged("partitions", by("partition")),
 )
 async def list_partitions(call: Call) -> Answer:
     """List a group's positions in the partitions of a queue."""
@@ -158,6 +187,7 @@ def _partition(row: Record) -> GroupPartition:
     {200: Sought},
     body=SeekRequest,
     problems=_MISSING,
+    spread=Summed(same),
 )
 @route(
     "POST /api/v1/consumer-groups/{group}/queues/{queue}/partitions/{partition}/seek",
@@ -199,21 +229,26 @@ async def seek(call: Call) -> Answer:
     Permission.DESTROY,
     {200: GroupDeleted},
     problems=_MISSING,
+    spread="first",
 )
 async def delete(call: Call) -> Answer:
     """Delete a group, in one queue or in all. The next pop creates it again."""
     group = call.parameters["group"]
-    engine = call.state.engine
+    engine, cluster = call.state.engine, call.state.cluster
     if (queue := call.parameters.get("queue")) is not None:
         queues = [queue]
     else:
         # Groups of this name in other queues belong to other tenants.
         queues = await engine.store.groups.queues(group, call.caller.patterns)
+        if engine is not cluster.first:
+            # The first database decides about the groups of spread queues.
+            spread = await names_of_spread(cluster, set(queues))
+            queues = [each for each in queues if each not in spread]
     await call.require_queues(Permission.DESTROY, set(queues))
     if not queues:
         raise errors.GroupNotFound(f"group {group} does not exist")
     for each in queues:
-        await engine.queues.delete_group(each, group)
+        await cluster.publish(each, await engine.queues.delete_group(each, group))
     # Its rows are deleted in steps, after the response.
     await call.state.operations.begin("delete", queue=queue, arguments={}, by=call.caller.name)
     return Answer(GroupDeleted(success=True, consumer_group=group, queues=queues))

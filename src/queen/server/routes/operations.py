@@ -3,15 +3,18 @@
 from datetime import datetime
 from typing import Any
 
+from msgspec import structs
+
 from queen import errors
 from queen.server.auth.permissions import Permission
 from queen.server.databases.merges import by_number
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, Paged, new_routes
 from queen.server.http.cursors import Int, cursor_after, limit_of, place_of
+from queen.server.operations.slot_moves import MOVE_SLOTS
 from queen.server.routes.views import operation_info
 from queen.store.connection.database import Record
-from queen.wire.resources import Operations, OperationStarted, PageQuery
+from queen.wire.resources import Operation, Operations, OperationStarted, PageQuery
 
 ROUTES, route = new_routes()
 
@@ -63,9 +66,18 @@ async def show(call: Call) -> Answer:
     is_searched=True,
 )
 async def cancel(call: Call) -> Answer:
-    """Cancel an operation. Finished steps are not undone."""
+    """
+    Cancel an operation. Finished steps are not undone.
+
+    An operation that moves slots stays `running` until the copy of the current slot is erased.
+    """
     row = await _find(call, Permission.OPERATE)
-    await call.state.engine.store.operations.end(row["id"], None, "cancelled", None)
+    operations = call.state.engine.store.operations
+    if row["kind"] == MOVE_SLOTS:
+        call.caller.require(Permission.ADMIN)
+        await operations.cancel(row["id"])
+    else:
+        await operations.end(row["id"], None, "cancelled", None)
     return Answer(OperationStarted(operation=operation_info(await _find(call, Permission.OPERATE))))
 
 
@@ -83,13 +95,32 @@ async def _find(call: Call, permission: Permission) -> Record:
 
 
 async def begin(
-    call: Call, kind: str, queue: str | None, arguments: dict[str, Any], total: int | None = None
+    call: Call,
+    kind: str,
+    queue: str | None,
+    arguments: dict[str, Any],
+    total: int | None = None,
+    *,
+    note: str | None = None,
 ) -> Answer:
-    """Start an operation for the caller, and respond with it."""
+    """
+    Start an operation for the caller, and respond with it.
+
+    ``note``: what prevents its first step now.
+    """
+    operation = await started(call, kind, queue, arguments, total)
+    operation = structs.replace(operation, error=note)
+    return Answer(OperationStarted(operation=operation), status=202)
+
+
+async def started(
+    call: Call, kind: str, queue: str | None, arguments: dict[str, Any], total: int | None
+) -> Operation:
+    """Start an operation for the caller."""
     row = await call.state.operations.begin(
         kind, queue=queue, arguments=arguments, total=total, by=call.caller.name
     )
-    return Answer(OperationStarted(operation=operation_info(row)), status=202)
+    return operation_info(row)
 
 
 async def check_holds(

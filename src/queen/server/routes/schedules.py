@@ -54,7 +54,7 @@ ROUTES, route = new_routes()
     Permission.BROWSE,
     {200: Schedules},
     query=SchedulesQuery,
-    everywhere=Paged("schedules", by("name")),
+    everywhere=Paged("schedules", by("name"), queue="queue"),
 )
 async def list_schedules(call: Call) -> Answer:
     """List schedules by name, without their payloads."""

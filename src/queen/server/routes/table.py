@@ -25,6 +25,7 @@ from queen.server.routes.jobs import jobs, listing, queues as job_queues
 from queen.server.routes.messages import messages
 from queen.server.routes.messaging import ack, lease, pop, push, transaction
 from queen.server.routes.queues import configure, overview, queues
+from queen.server.routes.shards import rebalance, shards
 
 ROUTES: Final[tuple[Route, ...]] = (
     *push.ROUTES,
@@ -48,6 +49,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     *job_queues.ROUTES,
     *operations.ROUTES,
     *pipelines.ROUTES,
+    *shards.ROUTES,
+    *rebalance.ROUTES,
     *system.ROUTES,
     *buffers.ROUTES,
     *analytics.ROUTES,

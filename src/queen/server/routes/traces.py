@@ -116,7 +116,7 @@ async def of_message(call: Call) -> Answer:
     Permission.BROWSE,
     {200: Traces},
     query=PageQuery,
-    everywhere=Paged("traces", by("created_at")),
+    everywhere=Paged("traces", by("created_at"), queue="queue"),
 )
 async def of_name(call: Call) -> Answer:
     """List the events with a name, in time order."""

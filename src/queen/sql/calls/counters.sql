@@ -5,8 +5,10 @@
 select queen.count($1, $2, $3) as now;
 
 -- name: lead_sampling
--- Become or stay the leader that samples, for $2 seconds.
-select queen.lead_sampling($1, $2) as is_leader;
+-- Become or stay the leader that samples, for $2 seconds. For the leader, with the last success of each background task.
+select l.is_leader, d.name, d.last_success_at, d.lag_seconds
+from queen.lead_sampling($1, $2) l (is_leader)
+left join queen.duties d on l.is_leader and d.last_success_at is not null;
 
 -- name: sample
 -- Measure queues after an id and store the samples; one row per queue and one per group.

@@ -17,11 +17,11 @@ order by id
 limit $3;
 
 -- name: rewrap_data_keys
--- Store data keys that were wrapped again, unless another process was faster.
+-- Store data keys that were wrapped again, unless another process was faster or the slot is in another database.
 update queen.data_keys k
 set master_id = n.master_id, wrapped = n.wrapped
 from unnest($1::integer[], $2::text[], $3::text[], $4::bytea[]) n (id, old_master_id, master_id, wrapped)
-where k.id = n.id and k.master_id = n.old_master_id
+where k.id = n.id and k.master_id = n.old_master_id and queen.may_enter_queue(k.queue_id)
 returning k.id;
 
 -- name: data_keys_by_master

@@ -5,12 +5,13 @@
 select queue_id, group_id, is_filled from queen.subscribe($1, $2, $3, $4);
 
 -- name: find_groups hot
--- Existing queues, each with its group; null if it has none, or only one that was created with another start.
-select q.name as queue, q.id as queue_id, g.id as group_id, g.filled_to is null as is_filled
+-- Existing queues, each with its group; null if it has none, or only one that was created with another start. A queue without an
+-- id has moved to another database.
+select k.name as queue, q.id as queue_id, g.id as group_id, g.filled_to is null as is_filled
 from unnest($1::text[]) k (name)
-cross join lateral (
-  select q.id, q.name from queen.queues q where q.name = k.name and q.deleted_at is null offset 0
-) q
+left join lateral (
+  select q.id from queen.queues q where q.name = k.name and q.deleted_at is null offset 0
+) q on true
 left join lateral (
   select g.id, g.filled_to
   from queen.groups g
@@ -20,7 +21,15 @@ left join lateral (
       or (g.start_mode = $3 and ($3 <> 'time' or least($4::timestamptz, g.created_at) = g.start_at))
     )
   offset 0
-) g on true;
+) g on true
+where q.id is not null or exists (select 1 from queen.moved_queues(array[k.name]));
+
+-- name: group_ids
+-- The ids of groups, of those that exist.
+select g.id
+from unnest($1::text[], $2::text[]) n (queue, name)
+join queen.queues q on q.name = n.queue and q.deleted_at is null
+join queen.groups g on g.queue_id = q.id and g.name = n.name and g.deleted_at is null;
 
 -- name: fill hot
 -- Create the positions of a group in more partitions.
@@ -35,7 +44,7 @@ select queen.seek($1, $2, $3, $4, $5, $6, $7) as partition_id;
 select queen.delete_group($1, $2) as id;
 
 -- name: ready_groups hot
--- The given groups that have messages now: the slow poll that backs up the wake-ups.
+-- The given groups that have messages now or have moved: the slow poll that backs up the wake-ups.
 select group_id from queen.ready_groups($1);
 
 -- name: groups_by_age

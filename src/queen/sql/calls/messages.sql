@@ -94,6 +94,29 @@ from queen.record_outcomes(
   array(select kind from done), array(select ordinal from done), array(select "offset" from done)
 ) kind;
 
+-- name: transact_across hot
+-- The same with pushes to other databases, which become forwards. $40 to $43 are null without a producer.
+with done as materialized (
+  select kind, ordinal, "offset", created_at, xid, code
+  from queen.transact(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+    $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39
+  )
+)
+select kind, ordinal, "offset", created_at, xid, code from done
+union all
+select r.kind, null, null, null, null, null
+from (select 1 where $40::bytea[] is not null) n
+cross join lateral queen.record_outcomes(
+  $20, $21, $40, $41, $42, $43,
+  array(select kind from done), array(select ordinal from done), array(select "offset" from done)
+) r (kind)
+union all
+select kind, null, null, null, null, null
+from queen.forward_pushes(
+  $44, $45, $46, $47, $1::bigint[] || $8::bigint[] || $10::bigint[] || $22::bigint[], array(select kind from done)
+) kind;
+
 -- name: find_deliveries hot
 -- The deliveries of messages, for acks without a complete lease; one row per match, with its ordinal.
 select ordinal, id, token, partition_id, "offset", is_settled

@@ -4,16 +4,27 @@
 -- Start a long operation; deletes operations that ended a week ago.
 with forgotten as (
   delete from queen.operations o where o.state <> 'running' and o.finished_at < queen.now() - interval '7 days'
+),
+entered as (
+  select queen.enter_named(array[$2])
 )
 insert into queen.operations as o (kind, queue, arguments, total, owner, seen_at, created_by, created_at)
-values ($1, $2, $3, $4, $5, queen.now(), $6, queen.now())
+select $1, $2, $3::jsonb, $4::bigint, $5, queen.now(), $6, queen.now()
+from entered
 returning id, kind, queue, arguments, state, cursor, done, total, error, owner, created_by, created_at, finished_at;
 
 -- name: step_operation
--- Store the progress of an operation; no row if another process runs it.
+-- Store the progress of an operation, and what it waits for; no row if another process runs it.
 update queen.operations o
-set cursor = $3, done = o.done + $4, seen_at = queen.now()
+set cursor = $3, done = o.done + $4, error = $5, seen_at = queen.now()
 where o.id = $1 and o.owner = $2 and o.state = 'running'
+returning coalesce((o.arguments ->> 'is_cancelled')::boolean, false) as is_cancelled;
+
+-- name: cancel_operation
+-- Let a running operation undo its unfinished work and end.
+update queen.operations o
+set arguments = o.arguments || '{"is_cancelled": true}'
+where o.id = $1 and o.state = 'running'
 returning o.id;
 
 -- name: end_operation

@@ -10,11 +10,21 @@ select q.*, exists (select 1 from queen.data_keys k where k.queue_id = q.id) as 
 from queen.queues q
 where q.name = any ($1) and q.deleted_at is null;
 
+-- name: moved_queues
+-- Those of the queues whose slot another database owns.
+select name from queen.moved_queues($1) m (name);
+
+-- name: moved_slots
+-- Those of the slots that another database owns.
+select s.slot from queen.slots s where s.slot = any ($1::integer[]) and s.state <> 'owned';
+
 -- name: queues_in_scope hot
--- Queues of a namespace and a task, null for any, in the order in which a pop visits them.
-select id, name from queen.queues
-where deleted_at is null and ($1::text is null or namespace = $1) and ($2::text is null or task = $2)
-order by priority desc, id
+-- Queues of a namespace and a task, null for any, that have not moved, in the order in which a pop visits them.
+select q.id, q.name
+from queen.queues q
+where q.deleted_at is null and ($1::text is null or q.namespace = $1) and ($2::text is null or q.task = $2)
+  and not exists (select 1 from queen.slots s where s.slot = q.slot and s.state <> 'owned')
+order by q.priority desc, q.id
 limit 1000;
 
 -- name: configure
@@ -68,8 +78,9 @@ select queen.erase($1) as is_done;
 select queen.backlog($1, $2) as messages;
 
 -- name: queues_signature
--- Two numbers that change when a queue is created, deleted or configured.
-select count(*) as queues, coalesce(sum(version + id), 0)::bigint as versions from queen.queues where deleted_at is null;
+-- Two numbers that change when a queue is created, deleted or configured, or moves.
+select count(*) as queues, coalesce(sum(q.version + q.id), 0)::bigint as versions from queen.queues q
+where q.deleted_at is null and not exists (select 1 from queen.slots s where s.slot = q.slot and s.state <> 'owned');
 
 -- name: unordered_queues
 -- Queues that may have jobs, by name, after a name; $3: patterns.
@@ -214,8 +225,8 @@ left join lateral (
 order by k.ordinal;
 
 -- name: queue_names
--- Names of queues that the patterns match, with namespace and task.
-select q.id, q.name, q.namespace, q.task
+-- Names of queues that the patterns match, with namespace and task. Of several databases, one counts a spread queue.
+select q.id, q.name, q.namespace, q.task, q.slot is not null or queen.is_first() as is_counted
 from queen.queues q
 where q.deleted_at is null and queen.sees(q.name, q.namespace, $2)
 order by q.name
@@ -223,7 +234,9 @@ limit $1;
 
 -- name: namespaces
 -- Namespaces after one, with the number of their queues that the patterns match.
-select q.namespace as name, array_agg(q.id) as ids
+select
+  q.namespace as name, array_agg(q.id) as ids,
+  count(*) filter (where q.slot is not null or queen.is_first()) as queues
 from queen.queues q
 where q.deleted_at is null and q.namespace > $1 and queen.sees(q.name, q.namespace, $3)
 group by q.namespace
@@ -232,7 +245,9 @@ limit $2;
 
 -- name: tasks
 -- Tasks after one, with the number of their queues that the patterns match.
-select q.task as name, array_agg(q.id) as ids
+select
+  q.task as name, array_agg(q.id) as ids,
+  count(*) filter (where q.slot is not null or queen.is_first()) as queues
 from queen.queues q
 where q.deleted_at is null and q.task > $1 and queen.sees(q.name, q.namespace, $3)
 group by q.task

@@ -8,7 +8,12 @@ insert into queen.schedules as s (
 )
 select
   $1, $2, $3, $4, $5, $6, $7, coalesce($8::boolean, false), t.next_at, t.next_at, queen.now(), $12
-from (select case when coalesce($8, false) then null else $9::timestamptz end) t (next_at)
+from (
+  -- Also the slot of its former queue, because it leaves that slot.
+  select
+    case when coalesce($8, false) then null else $9::timestamptz end,
+    queen.enter_named(array(select $2 union select e.queue from queen.schedules e where e.name = $1))
+) t (next_at, entered)
 on conflict (name) do update
 set
   queue = excluded.queue, partition = excluded.partition, cron = excluded.cron, time_zone = excluded.time_zone,
@@ -46,19 +51,26 @@ where s.name = $1;
 
 -- name: pause_schedule
 -- Pause a schedule, or resume it from the given tick on; no row if there is no such schedule.
+with entered as (
+  select queen.enter_named(array(select s.queue from queen.schedules s where s.name = $1))
+)
 update queen.schedules s
 set
   paused = $2,
   next_at = case when $2 then null else coalesce(s.next_at, $3) end,
   look_at = case when $2 then null else coalesce(s.look_at, $3) end,
   error = null
+from entered
 where s.name = $1
 returning s.name, s.queue, s.partition, s.cron, s.time_zone, s.missed, s.message, s.paused, s.next_at, s.last_at, s.error,
   s.created_at, s.managed_by;
 
 -- name: delete_schedule
 -- Delete a schedule.
-delete from queen.schedules s where s.name = $1 returning s.name;
+with entered as (
+  select queen.enter_named(array(select s.queue from queen.schedules s where s.name = $1))
+)
+delete from queen.schedules s using entered where s.name = $1 returning s.name;
 
 -- name: due_schedules
 -- Schedules whose tick is due, if this process is the leader; otherwise how long to wait.

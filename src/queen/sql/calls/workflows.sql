@@ -12,6 +12,19 @@ select steps, taken, has_ended from queen.signal_workflow($1, $2, $3, $4);
 -- Stop a workflow, and undo its completed steps.
 select was_running, has_ended, open_steps from queen.cancel_workflow($1, $2, $3);
 
+-- name: await_moving_messages
+-- Wait for transactions that move messages of a run from the outbox to the log. They can wait for locks that are taken before
+-- those of runs, so queen.cancel_workflow skips their messages.
+select o.id
+from queen.outbox o
+where o.id in (
+  select s.outbox_id from queen.workflow_steps s where s.workflow_id = $1 and s.state = 'active'
+  union all
+  select p.outbox_id from queen.workflow_parts p where p.workflow_id = $1 and p.state = 'active'
+)
+order by o.id
+for key share;
+
 -- name: workflow_messages
 -- Messages of a stopping run that can be removed, except those of steps that would have to be undone.
 select s.name as step, p.part, s.token, s.queue, s.partition,

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 
 _LOG: Final = logging.getLogger("queen.store")
-_PATIENCE: Final = "set lock_timeout = '2s'"
-"""A slot that is locked makes later calls wait."""
 _HASHED: Final = range(1, 960)
 """The slots that are chosen by a hash."""
 
@@ -71,6 +69,9 @@ async def _unfinished(
     """The databases that have to join, with the missing migrations of those that did before."""
     known = await _listed(leader)
     _check(known, databases)
+    if removed := await leader.fetch(sql.CALLS["removed_databases"], [*databases]):
+        names = ", ".join(row["name"] for row in removed)
+        raise errors.DatabaseUnsafe(f"{names} was removed. Leave it out of QUEEN_DATABASES")
     leaving = {row["moved_to"] for row in await leader.fetch(sql.CALLS["leaving_slots"])}
     found: dict[str, list[str]] = {}
     for name, dsn in [*databases.items()][1:]:
@@ -143,20 +144,24 @@ async def _join(
             raise
         raise errors.DatabaseUnsafe(f"database {name} cannot join {first}: {error}") from error
     share = [each for each in _HASHED if (each - number) % len(names) == 0]
-    await leader.execute(_PATIENCE)
-    await _give(leader, follower, name, share)
+    await give(leader, follower, leader, name, share)
     return [f"{name}: joined"] if is_new else []
 
 
-async def _give(leader: "Connection", follower: "Connection", name: str, slots: list[int]) -> int:
-    """Give empty slots of the first database to another. Returns how many."""
-    leaving = await leader.fetch(sql.CALLS["leave_slots"], slots, name)
+async def give(
+    source: "Connection", target: "Connection", first: "Connection", name: str, slots: list[int]
+) -> set[int]:
+    """Give those slots that are empty to the database ``name``. Returns them."""
+    leaving = await source.fetch(sql.CALLS["leave_slots"], slots, name)
     if leaving:
-        numbers = [row["slot"] for row in leaving]
-        await _call(follower, "own_slots", numbers, [row["epoch"] for row in leaving])
-        await _call(leader, "close_slots", name)
+        epochs = {row["slot"]: row["epoch"] for row in leaving}
+        await _call(target, "own_slots", [*epochs], [*epochs.values()])
+        for slot, epoch in epochs.items():
+            if first not in (source, target):
+                await _call(first, "record_owner", slot, name, epoch + 1)
+        await _call(source, "close_slots", name)
         _LOG.info("%s: owns %d more slots", name, len(leaving))
-    return len(leaving)
+    return {row["slot"] for row in leaving}
 
 
 async def _call(connection: "Connection", name: str, *arguments: object) -> Any:  # noqa: ANN401 - any column

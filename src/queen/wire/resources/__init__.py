@@ -9,5 +9,6 @@ from queen.wire.resources.paging import *
 from queen.wire.resources.pipelines import *
 from queen.wire.resources.queues import *
 from queen.wire.resources.schedules import *
+from queen.wire.resources.shards import *
 from queen.wire.resources.system import *
 from queen.wire.resources.traces import *

@@ -12,15 +12,15 @@ class Operation(Wire, frozen=True, kw_only=True):
     id: str
     """Id of the operation."""
     kind: str
-    """`purge`, `delete`, `redrive` or `purge_dead_letters`."""
+    """`purge`, `delete`, `redrive`, `purge_dead_letters` or `move_slots`."""
     state: Literal["running", "done", "failed", "cancelled"]
     """`running`, `done`, `failed` or `cancelled`."""
     done: int
-    """Number of messages, dead letters or steps that are done."""
+    """Number of messages, dead letters, slots or steps that are done."""
     total: int | None
     """Expected final value of `done`; null if it is unknown."""
     error: str | None
-    """Reason of a failure; otherwise null."""
+    """Reason of a failure, or what a running operation waits for; otherwise null."""
     queue: str | None
     """Name of the queue; null if the operation concerns several."""
     created_by: str

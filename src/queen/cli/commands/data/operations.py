@@ -111,4 +111,7 @@ def cancel(id_: Id, server: Server = None) -> None:
     Example: queen operation cancel 7
     """
     done = run(server, lambda q: q.admin.cancel_operation(id_))
-    say(f"{done.state} after {done.done}")
+    if done.state == "running":
+        say(f"operation {id_} ends when the copy of its current slot is erased")
+    else:
+        say(f"{done.state} after {done.done}")

@@ -164,6 +164,7 @@ def _envelope(job: AddJob) -> Envelope:
     is_payload_view=True,
     query=JobQuery,
     problems=(*_MISSING, errors.TooManyWaiters),
+    spread="search",
 )
 async def show(call: Call) -> Answer:
     """Return a job; with `wait`, as soon as it has ended."""
@@ -187,6 +188,7 @@ async def show(call: Call) -> Answer:
     {200: JobChanged},
     body=JobRequest,
     problems=(*_MISSING, errors.AlreadySettled),
+    spread="search",
 )
 async def cancel(call: Call) -> Answer:
     """Cancel a job. If it is running, its worker stops it after its next renewal."""
@@ -201,6 +203,7 @@ async def cancel(call: Call) -> Answer:
         # The producer wrote this, and it may name a step of another tenant.
         queues = await engine.store.workflows.step_queues([(step.id, step.step)])
         await call.require_queues(Permission.OPERATE, queues)
+    await call.state.cluster.ensure_group(engine, queue.name)
     was = await engine.results.cancel(queue, name, partition=request.key, seconds=None)
     if step is not None:
         # If the process ends before this call, a background task detects the missing message.
@@ -215,6 +218,7 @@ async def cancel(call: Call) -> Answer:
     {200: JobChanged},
     body=JobRequest,
     problems=(*_MISSING, errors.NotRetryable),
+    spread="search",
 )
 async def retry(call: Call) -> Answer:
     """Retry a failed job, or start the next attempt of a waiting job immediately."""
@@ -236,6 +240,7 @@ async def retry(call: Call) -> Answer:
     {200: JobChanged},
     body=ProgressRequest,
     problems=(*_MISSING, errors.LeaseLost, errors.PayloadTooLarge),
+    spread="search",
 )
 async def progress(call: Call) -> Answer:
     """Record the progress of a job. Only the holder of its lease may do this."""

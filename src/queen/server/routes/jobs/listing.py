@@ -12,9 +12,10 @@ from queen.engine.inspect.browse import Filter
 from queen.engine.inspect.message import Stored, of_found, of_row
 from queen.engine.settle.results import Outcome
 from queen.server.auth.permissions import Permission
+from queen.server.databases.spread_merges import newest, of_scans
 from queen.server.http import cursors
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, new_routes
+from queen.server.http.call import Call, Paged, new_routes
 from queen.server.http.cursors import Int, cursor_to, limit_of
 from queen.server.routes.jobs.view import STATUS, info, opened
 from queen.store.connection.database import is_enough
@@ -41,6 +42,7 @@ ROUTES, route = new_routes()
     is_payload_view=True,
     query=JobsQuery,
     problems=(errors.QueueNotFound,),
+    spread=Paged("jobs", newest("scheduled_at"), rest=of_scans),
 )
 async def list_jobs(call: Call) -> Answer:
     """List the jobs of a queue, newest first. Scheduled jobs only on request."""

@@ -7,7 +7,7 @@ from queen import errors
 from queen.codec.names import QUEUE_MODE
 from queen.engine.metrics.series import MAX_QUEUES, Analytics
 from queen.server.auth.permissions import Permission
-from queen.server.databases.merges import by
+from queen.server.databases.merges import by, joined
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, Paged, new_routes
 from queen.server.http.cursors import cursor_after, place_of
@@ -41,7 +41,7 @@ ROUTES, route = new_routes()
     tag="job_queues",
     query=MetricsQuery,
     problems=(errors.QueueNotFound,),
-    everywhere=Paged("queues", by("queue")),
+    everywhere=Paged("queues", by("queue"), join=joined, queue="queue"),
 )
 async def metrics(call: Call) -> Answer:
     """Return the current jobs of queues, and counts of the last hour."""

@@ -14,9 +14,10 @@ from queen.engine.inspect.browse import Filter
 from queen.engine.inspect.group_status import GroupState
 from queen.engine.inspect.payload_filter import Where
 from queen.server.auth.permissions import Permission
+from queen.server.databases.spread_merges import newest, of_scans
 from queen.server.http import cursors
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Handler, new_routes
+from queen.server.http.call import Call, Handler, Paged, new_routes
 from queen.server.http.cursors import Int, cursor_to, limit_of
 from queen.server.routes.messages.lookup import (
     Target,
@@ -69,6 +70,7 @@ def both(
     is_payload_view=True,
     query=MessagesQuery,
     problems=(errors.QueueNotFound, errors.GroupNotFound),
+    spread=Paged("messages", newest("available_at"), rest=of_scans),
 )
 async def list_messages(call: Call) -> Answer:
     """List the messages of a queue, newest first."""

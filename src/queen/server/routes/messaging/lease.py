@@ -77,7 +77,7 @@ async def complete(call: Call) -> Answer:
 async def complete_lease(call: Call, lease_id: str) -> Answer:
     """Acknowledge the rest of a delivery."""
     await call.require_leases([lease_id])
-    settled = await call.state.cluster.of_lease(lease_id).ack(lease_id)
+    settled = await call.state.cluster.ack(lease_id)
     tracing.describe_settle(call.span, settled, None)
     return Answer(Completed(lease_id=lease_id, settled=settled))
 
@@ -98,5 +98,5 @@ async def release(call: Call) -> Answer:
 async def release_lease(call: Call, lease_id: str) -> Answer:
     """Return the rest of a delivery to the queue."""
     await call.require_leases([lease_id])
-    await call.state.cluster.of_lease(lease_id).release(lease_id)
+    await call.state.cluster.release(lease_id)
     return Answer(Released(lease_id=lease_id))

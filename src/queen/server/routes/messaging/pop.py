@@ -145,7 +145,7 @@ async def take(call: Call, query: PopQuery) -> Answer:
     call.state.unsent.require_room()
     if request.queue is not None:
         call.state.cluster.refresh(request.queue)
-    undo = _cannot_undo if request.auto_ack else Popped.give_back
+    undo = _cannot_undo if request.auto_ack else call.state.cluster.give_back
     if acknowledgments:
         return await _acknowledge_and_take(call, query, request, acknowledgments, undo)
     popped = await wait_for(call, call.state.cluster.pop(request), undo=undo)
@@ -199,7 +199,7 @@ async def _answer(call: Call, query: PopQuery, request: PopRequest, popped: Popp
     tracing.describe_pop(call.span, deliveries, request.consumer_group)
     encode = message_json.popped_runs if query.layout == "runs" else message_json.popped
     body = encode(deliveries, queues)
-    answer = PopAnswered(body, undo=functools.partial(engine.give_back, deliveries))
+    answer = PopAnswered(body, undo=functools.partial(call.state.cluster.give_back, popped))
     answer.messages = sum(map(len, deliveries))
     for delivery in deliveries:
         delivery.runs = []  # Otherwise a slow client keeps them in memory with the body.
@@ -279,6 +279,7 @@ _POP: Final[dict[str, Any]] = {
     "permission": Permission.CONSUME,
     "answers": {200: PopAnswer, 204: None},
     "span": "receive",
+    "spread": "handler",
     "problems": (
         errors.QueueNotFound,
         errors.SubscriptionConflict,

@@ -1,8 +1,11 @@
 """Transactions: acks, pushes and workflow steps, applied together or not at all."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from queen import errors
+from queen.cluster.steps import Elsewhere, advance_elsewhere, find_elsewhere
+from queen.cluster.transactions import Division
+from queen.engine.engine import Engine
 from queen.engine.push.batches import PushResult
 from queen.engine.push.producers import digest_of
 from queen.server.auth.permissions import Permission
@@ -52,41 +55,74 @@ async def transaction(call: Call) -> Answer:
                 raise errors.BadRequest("a push needs at least one item", failed_index=index)
             items.extend(each.items)
     await _authorize(call, request, acks, items)
+    division = await _divide(call, request, acks, items)
+    call.go_to(division.engine)
     if items:
         call.state.heartbeat.require_push()
+    elsewhere: Elsewhere = {}
+    here = [*range(len(advances))]
     try:
         if advances:
-            await _require_steps(call, advances)
-        result = await call.state.engine.transact(
-            acknowledgments=acks,
-            items=with_trace(call, items),
-            advances=advances,
-            required_leases=request.required_leases,
-            consumer_group=request.consumer_group,
-            is_rolled_back_on_duplicate=request.on_duplicate == "rollback",
-            producer_id=request.producer_id,
-            sequence=request.sequence,
-            scope=call.caller.producer_scope,
-            digest=None if request.producer_id is None else _digest(request),
+            elsewhere = await find_elsewhere(call.state.cluster, call.state.engine, advances)
+            await _require_steps(call, [call.state.engine, *elsewhere], advances)
+        stale: set[int] = set()
+        if elsewhere:
+            # With a hindrance, the transaction below changes nothing.
+            if division.hindrance is None:
+                stale = await advance_elsewhere(
+                    call.state.engine, elsewhere, advances, acks, request.consumer_group
+                )
+            here = [at for at in here if not any(at in some for some in elsewhere.values())]
+        result = await _transact(
+            call, request, acks, items, division, [advances[at] for at in here]
         )
     except errors.QueenError as error:
         if "failed" in error.members:
-            error.members["failed_index"] = _index_of(request, *error.members["failed"])
+            kind: str = error.members["failed"][0]
+            number: int = error.members["failed"][1]
+            if kind == "advance":
+                number = here[number]
+            error.members["failed_index"] = _index_of(request, kind, number)
         raise
+    stale |= {here[at] for at in result.stale_advances}
     return Answer(
         TransactionResponse(
             transaction_id=request.producer_id or call.request_id,
             success=True,
-            results=_results(request, result),
+            results=_results(request, result, stale),
             replayed=result.is_replayed,
         )
+    )
+
+
+async def _transact(
+    call: Call,
+    request: TransactionRequest,
+    acks: list[AckOperation],
+    items: list[PushItem],
+    division: Division,
+    advances: list[AdvanceOperation],
+) -> PushResult:
+    return await call.state.engine.transact(
+        acknowledgments=acks,
+        items=with_trace(call, items),
+        forwarded=division.forwarded,
+        hindrance=division.hindrance,
+        advances=advances,
+        required_leases=request.required_leases,
+        consumer_group=request.consumer_group,
+        is_rolled_back_on_duplicate=request.on_duplicate == "rollback",
+        producer_id=request.producer_id,
+        sequence=request.sequence,
+        scope=call.caller.producer_scope,
+        digest=None if request.producer_id is None else _digest(request),
     )
 
 
 async def _authorize(
     call: Call, request: TransactionRequest, acks: list[AckOperation], items: list[PushItem]
 ) -> None:
-    """Check the caller's scopes, and use the database of the transaction."""
+    """Check the caller's scopes."""
     if call.state.settings.require_lease:
         require_leases(request.operations)
     if acks:
@@ -95,8 +131,23 @@ async def _authorize(
         await call.require_leases(request.required_leases)
     if items:
         await call.require_queues(Permission.PRODUCE, {item.queue for item in items})
-    call.go_to(
-        await call.state.cluster.of_transaction(
+
+
+async def _divide(
+    call: Call, request: TransactionRequest, acks: list[AckOperation], items: list[PushItem]
+) -> Division:
+    """Find the database of the transaction, and the items that it sends to others."""
+    cluster = call.state.cluster
+    if request.across_shards == "outbox":
+        return await cluster.divide_transaction(
+            acknowledgments=acks,
+            items=items,
+            required_leases=request.required_leases,
+            consumer_group=request.consumer_group,
+            is_rolled_back_on_duplicate=request.on_duplicate == "rollback",
+        )
+    return Division(
+        await cluster.of_transaction(
             acknowledgments=acks,
             items=items,
             required_leases=request.required_leases,
@@ -105,7 +156,9 @@ async def _authorize(
     )
 
 
-def _results(request: TransactionRequest, result: PushResult) -> list[OperationResult]:
+def _results(
+    request: TransactionRequest, result: PushResult, stale: Collection[int]
+) -> list[OperationResult]:
     """Return the result of each operation, in request order."""
     results: list[OperationResult] = []
     at = number = 0
@@ -114,7 +167,7 @@ def _results(request: TransactionRequest, result: PushResult) -> list[OperationR
             name = each.transaction_id or each.id
             results.append(OperationResult(index=index, type="ack", transaction_id=name))
         elif isinstance(each, AdvanceOperation):
-            is_advanced = number not in result.stale_advances
+            is_advanced = number not in stale
             results.append(OperationResult(index=index, type="advance", advanced=is_advanced))
             number += 1
         else:
@@ -124,7 +177,9 @@ def _results(request: TransactionRequest, result: PushResult) -> list[OperationR
     return results
 
 
-async def _require_steps(call: Call, advances: Sequence[AdvanceOperation]) -> None:
+async def _require_steps(
+    call: Call, engines: Iterable[Engine], advances: Sequence[AdvanceOperation]
+) -> None:
     """
     Raise Forbidden unless the caller may consume from the queues of these steps.
 
@@ -133,11 +188,11 @@ async def _require_steps(call: Call, advances: Sequence[AdvanceOperation]) -> No
     """
     call.caller.require(Permission.CONSUME)
     if call.caller.scopes is not None:
-        engine = call.state.engine
-        steps = [(each.workflow, each.step) for each in engine.workflows.advances(advances)]
-        await call.require_queues(
-            Permission.CONSUME, await engine.store.workflows.step_queues(steps)
-        )
+        for engine in engines:
+            steps = [(each.workflow, each.step) for each in engine.workflows.advances(advances)]
+            await call.require_queues(
+                Permission.CONSUME, await engine.store.workflows.step_queues(steps)
+            )
 
 
 def _digest(request: TransactionRequest) -> bytes:

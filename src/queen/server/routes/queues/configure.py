@@ -9,6 +9,7 @@ from queen.codec.names import check_queue_name
 from queen.codec.schemas import PayloadSchema
 from queen.server.auth.permissions import Permission
 from queen.server.databases.merges import by
+from queen.server.databases.spread_merges import as_listed
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, Paged, new_routes
 from queen.server.http.cursors import cursor_after, limit_of, place_of
@@ -25,7 +26,7 @@ ROUTES, route = new_routes()
     Permission.BROWSE,
     {200: QueueConfigurations},
     query=PageQuery,
-    everywhere=Paged("queues", by("queue")),
+    everywhere=Paged("queues", by("queue"), queue="queue", complete=as_listed),
 )
 async def list_options(call: Call) -> Answer:
     """List queues with all their options, by name, and the options of a new queue."""
@@ -68,9 +69,14 @@ async def configure(call: Call) -> Answer:
     request = await call.body(ConfigureRequest)
     await call.require_scope(Permission.CONFIGURE, request.queue, request.namespace, is_made=True)
     check_queue_name("queue", request.queue, call.state.settings.max_name_bytes)
-    call.go_to(await call.state.cluster.of_new_queue(request.queue, request.namespace))
-    engine = call.state.engine
     columns = request.options.columns()
+    cluster = call.state.cluster
+    if request.partition is None:
+        is_spread = columns.get("placement") == "spread"
+        engine = await cluster.of_new_queue(request.queue, request.namespace, is_spread=is_spread)
+    else:
+        engine = await cluster.of_partition(request.queue, request.partition)
+    call.go_to(engine)
     _check_options(call, request)
     if columns.get("schema") is not None:
         PayloadSchema(columns["schema"])  # Raises InvalidOption before the queue is changed.
@@ -101,6 +107,7 @@ async def configure(call: Call) -> Answer:
             is_replaced=request.mode == "replace",
             version=_version(call),
         )
+        await cluster.publish(request.queue, row["id"])
     answer = _configured(row)
     call.audit(after=answer)
     return Answer(answer)

@@ -35,7 +35,7 @@ ROUTES, route = new_routes()
     tag="queues",
     query=OverviewQuery,
     is_shared=True,
-    everywhere=Summed(of_overviews),
+    everywhere=Summed(of_overviews, "worst", "name"),
 )
 async def overview(call: Call) -> Answer:
     """Return the totals of all queues that the caller may see."""
@@ -50,7 +50,7 @@ async def overview(call: Call) -> Answer:
         candidates = await read_figures(call, await queues.worst(ids, query.worst))
     return Answer(
         Overview(
-            queues=len(rows),
+            queues=sum(row["is_counted"] for row in rows),
             namespaces=len({row["namespace"] for row in rows} - {""}),
             tasks=len({row["task"] for row in rows} - {""}),
             worst=[QueueSummary(**summary(row)) for row in worst_of(candidates, query.worst)],
@@ -98,13 +98,14 @@ async def _scopes(call: Call, what: str) -> tuple[list[Scope], str | None]:
     (after,) = place_of(query.cursor, tuple[Text], ("",))
     rows = await read(after, limit, call.caller.patterns)
     ids_of: dict[str, list[int]] = {row["name"]: row["ids"] for row in rows}
+    counts: dict[str, int] = {row["name"]: row["queues"] for row in rows}
     all_ids = [id_ for ids in ids_of.values() for id_ in ids]
     is_known = len(all_ids) <= _MOST_QUEUES
     found = {row["id"]: row for row in await read_figures(call, all_ids if is_known else [])}
     scopes = [
         Scope(
             name=name,
-            queues=len(ids),
+            queues=counts[name],
             **total([found[id_] for id_ in ids if id_ in found], is_known=is_known),
         )
         for name, ids in ids_of.items()

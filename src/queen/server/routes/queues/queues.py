@@ -1,14 +1,17 @@
 """Queues and their partitions: list, show, pause, purge, delete."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from queen import errors
 from queen.codec.ids import reference
+from queen.engine.engine import Engine
 from queen.server.auth.permissions import Permission
-from queen.server.databases.merges import as_sorted
+from queen.server.databases.merges import as_sorted, by
+from queen.server.databases.spread_merges import completed, of_details, of_operations, of_queue
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Paged, new_routes
+from queen.server.http.call import Call, Paged, Summed, new_routes
 from queen.server.http.cursors import (
     LARGEST,
     Int,
@@ -71,6 +74,21 @@ _MISSING: Final = (errors.QueueNotFound,)
 ROUTES, route = new_routes()
 
 
+async def _completed(
+    call: Call, entries: Sequence[QueueSummary], engines: Sequence[Engine]
+) -> list[QueueSummary]:
+    """Add the counts of all databases to spread queues."""
+    return await completed(
+        call,
+        entries,
+        engines,
+        queue=lambda each: each.name,
+        key=lambda each: each.name,
+        read=_read_again,
+        combine=of_queue,
+    )
+
+
 @route(
     "GET /api/v1/resources/queues",
     "List queues",
@@ -78,25 +96,28 @@ ROUTES, route = new_routes()
     {200: Queues},
     is_shared=True,
     query=QueuesQuery,
-    everywhere=Paged("queues", as_sorted()),
+    everywhere=Paged("queues", as_sorted(), queue="name", complete=_completed),
 )
 async def list_queues(call: Call) -> Answer:
     """List queues with their counts."""
     query = call.query(QueuesQuery)
     rows, cursor = await _page(call, query, limit_of(call, query.limit))
     ids = [row["id"] for row in rows]
-    found = await read_figures(call, ids)
+    return Answer(Queues(queues=await _summaries(call, ids), next_cursor=cursor))
+
+
+async def _summaries(call: Call, ids: list[int]) -> list[QueueSummary]:
     histories: dict[int, list[int | None]] = {}
-    if query.history:
+    if call.query(QueuesQuery).history:
         histories = await call.state.engine.store.queues.histories(ids, _HISTORY_MINUTES)
-    return Answer(
-        Queues(
-            queues=[
-                QueueSummary(**summary(row), history=histories.get(row["id"])) for row in found
-            ],
-            next_cursor=cursor,
-        )
-    )
+    rows = await read_figures(call, ids)
+    return [QueueSummary(**summary(row), history=histories.get(row["id"])) for row in rows]
+
+
+async def _read_again(call: Call, queues: Sequence[QueueSummary]) -> list[QueueSummary]:
+    """Read these queues from another database."""
+    found = await call.state.engine.catalogue.queues(each.name for each in queues)
+    return await _summaries(call, [each.id for each in found.values()])
 
 
 async def _page(call: Call, query: QueuesQuery, limit: int) -> tuple[list[Record], str | None]:
@@ -146,6 +167,7 @@ def summary(row: Record) -> dict[str, Any]:
     {200: QueueDetail},
     is_shared=True,
     problems=_MISSING,
+    spread=Summed(of_details),
 )
 async def show(call: Call) -> Answer:
     """Return a queue with its options, version, counts and groups."""
@@ -172,6 +194,7 @@ async def show(call: Call) -> Answer:
     {200: Partitions},
     query=PartitionsQuery,
     problems=_MISSING,
+    spread=Paged("partitions", by("name")),
 )
 async def list_partitions(call: Call) -> Answer:
     """List the partitions of a queue by name."""
@@ -227,6 +250,7 @@ def _partition(row: Record) -> PartitionInfo:
     Permission.CONFIGURE,
     {200: Paused},
     problems=_MISSING,
+    spread="first",
 )
 async def pause(call: Call) -> Answer:
     """Pause the deliveries of a queue. Pushes continue."""
@@ -239,6 +263,7 @@ async def pause(call: Call) -> Answer:
     Permission.CONFIGURE,
     {200: Paused},
     problems=_MISSING,
+    spread="first",
 )
 async def resume(call: Call) -> Answer:
     """Resume the deliveries of a paused queue."""
@@ -256,6 +281,7 @@ async def _set_paused(call: Call, *, is_paused: bool) -> Answer:
             )
         except errors.VersionMismatch:
             continue
+        await call.state.cluster.publish(row["name"], row["id"])
         return Answer(Paused(paused=is_paused))
     raise errors.Overloaded("the queue's configuration keeps changing. Try again.")
 
@@ -267,6 +293,7 @@ async def _set_paused(call: Call, *, is_paused: bool) -> Answer:
     {200: Counted, 202: OperationStarted},
     body=PurgeRequest,
     problems=(*_MISSING, errors.PartitionNotFound, errors.QueueHeld),
+    spread=Summed(of_operations),
 )
 async def purge(call: Call) -> Answer:
     """Delete the messages of a queue with an operation, or count them with `dryRun`."""
@@ -305,12 +332,15 @@ async def purge(call: Call) -> Answer:
     Permission.DESTROY,
     {202: OperationStarted},
     problems=_MISSING,
+    spread="first",
 )
 async def delete(call: Call) -> Answer:
     """Delete a queue immediately, and its rows in steps. Dead letters stay."""
     queue = call.parameters["queue"]
     await call.require_queues(Permission.DESTROY, {queue})
-    await call.state.engine.queues.delete(queue)
+    await call.state.cluster.check_deletable(queue)
+    queue_id = await call.state.engine.queues.delete(queue)
+    await call.state.cluster.publish(queue, queue_id)
     return await begin(call, "delete", queue, {})
 
 

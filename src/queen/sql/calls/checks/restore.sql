@@ -73,7 +73,7 @@ select
 select
   (select count(*) from queen.deliveries d where d.held) as held,
   (select count(*) from queen.schedules s where s.next_at is not null) as schedules,
-  (select count(*) from queen.outbox o where o.error is null) as outbox;
+  (select count(*) from queen.outbox o where o.error is null) + (select count(*) from queen.forwards) as outbox;
 
 -- name: void_deliveries
 -- End all leases without counting an attempt, because their consumers belong to another time.

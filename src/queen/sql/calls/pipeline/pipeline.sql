@@ -6,6 +6,7 @@ select
   q.id, q.encrypted, q.max_size, q.max_payload_bytes, q.max_wait_seconds, q.schema::text as schema,
   exists (select 1 from queen.data_keys k where k.queue_id = q.id) as has_data_keys,
   (select count(*) from queen.renumberings r) as numbering,
+  q.slot is null and exists (select 1 from queen.databases) as is_divided,
   -- The name of a WAL segment begins with the timeline. A standby has none.
   case when not pg_is_in_recovery() then
     (select system_identifier from pg_control_system())::text || '/' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
@@ -145,9 +146,14 @@ returning fields::text as fields;
 
 -- name: remember_plan
 -- The end of an application's batch that starts here, as first planned.
+with entered as (
+  select queen.enter_named(array(select q.name from queen.queues q where q.id = $2))
+)
 insert into queen.plans as p
   (app_id, queue_id, start_xid, start_partition_id, start_offset, start_is_trailing, end_xid, end_offset, planned_at)
-values ($1, $2, $3::bigint::text::xid8, $4, $5, $6, $7::bigint::text::xid8, $8::text::jsonb, queen.now())
+select
+  $1, $2, $3::bigint::text::xid8, $4::bigint, $5::bigint, $6::boolean, $7::bigint::text::xid8, $8::text::jsonb, queen.now()
+from entered
 on conflict (app_id, queue_id, start_xid, start_partition_id, start_offset, start_is_trailing) do update
 set end_xid = p.end_xid
 returning end_xid::text::bigint as xid, end_offset::text as end_offset;

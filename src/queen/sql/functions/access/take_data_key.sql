@@ -2,7 +2,8 @@
 --
 -- A key is used for one day and at most p_max_uses times. If the newest key cannot be used, returns an id without a key: the
 -- caller creates a key, wraps it for this id and calls again. If another caller was faster, returns their key.
--- Raises QN001. Locks: the queue, so that keys are created one at a time.
+-- Raises QN001, QN018: a key that is created after the queue was copied to another database would be lost.
+-- Locks: the slot, the queue, so that keys are created one at a time.
 create or replace function queen.take_data_key (
   p_queue_id  bigint,
   p_uses      bigint,
@@ -15,12 +16,15 @@ create or replace function queen.take_data_key (
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
   v_now timestamptz;
   v_key queen.data_keys;
 begin
+  perform queen.enter_queue(p_queue_id);
   perform 1 from queen.queues q where q.id = p_queue_id and q.deleted_at is null for no key update;
   if not found then
     raise exception 'queue % was deleted', p_queue_id using errcode = 'QN001';

@@ -21,7 +21,25 @@ begin
 end
 $$;
 
--- The queue with this name. Raises QN001.
+-- The queue with this name, for readers and writers of all its messages. Raises QN001, QN018, or QN006 if other databases have
+-- some of them.
+create or replace function queen.whole_queue_named (p_queue text)
+  returns queen.queues
+  language plpgsql
+  stable
+as $$
+declare
+  v_queue queen.queues := queen.queue_named(p_queue);
+begin
+  if v_queue.slot is null and exists (select 1 from queen.databases) then
+    raise exception 'queue % has placement spread, and pipelines need all its messages in one database', p_queue
+      using errcode = 'QN006';
+  end if;
+  return v_queue;
+end
+$$;
+
+-- The queue with this name. Raises QN001, or QN018 if its slot has moved.
 create or replace function queen.queue_named (p_queue text)
   returns queen.queues
   language plpgsql
@@ -32,6 +50,9 @@ declare
 begin
   select q.* into v_queue from queen.queues q where q.name = p_queue and q.deleted_at is null;
   if not found then
+    if exists (select 1 from queen.moved_queues(array[p_queue])) then
+      raise exception 'queue % is in another database now', p_queue using errcode = 'QN018', detail = queen.slot_of(p_queue);
+    end if;
     raise exception 'queue % does not exist', p_queue using errcode = 'QN001';
   end if;
   return v_queue;

@@ -33,6 +33,7 @@ as $$
     'max_payload_bytes', null,
     'schema', null,
     'encrypted', false,
-    'managed_by', null
+    'managed_by', null,
+    'placement', 'home'
   )
 $$;

@@ -2,7 +2,7 @@
 --
 -- p_rows: a JSON array. The keys are the columns. An existing row is replaced only by one that includes as much or more: up
 -- to the same or a later transaction, and no fewer events and samples, because counters and samples expire. The number of
--- pushed messages never falls, because retention removes messages from the log. Deleted queues are left out.
+-- pushed messages never falls, because retention removes messages from the log. Deleted and moved queues are left out.
 -- Locks: the queues, so that they are not erased meanwhile; rollups by key.
 create or replace function queen.roll_up (p_rows jsonb)
   returns bigint
@@ -23,7 +23,7 @@ begin
     r.nacked, r.dead_lettered, r.expired, r.evicted, r.leases_expired, r.wait_bins, r.wait_counts, r.processing_bins,
     r.processing_counts, r.samples, r.depth_sum, r.depth_max, r.depth_last, r.oldest_age_seconds, r.xid
   from jsonb_populate_recordset(null::queen.rollups, p_rows) r
-  join queen.queues q on q.id = r.queue_id and q.deleted_at is null
+  join queen.queues q on q.id = r.queue_id and q.deleted_at is null and queen.owns_slot(q.slot)
   order by r.queue_id, r.grain_seconds, r.at, r.group_id
   limit 1000
   for key share of q

@@ -1,4 +1,4 @@
--- Measure queues with an id above p_after, at most p_limit: depth, oldest age, leased, dead and scheduled messages.
+-- Measure queues of this database with an id above p_after, at most p_limit: depth, oldest age, leased, dead and scheduled messages.
 --
 -- Visits only pairs with messages and deliveries, and at most p_most partitions per group. If more have work, the depth is
 -- estimated and is_exact is false. Stores and returns one row per queue (group_id 0) and one per group. The depth of a queue
@@ -23,11 +23,12 @@ declare
   v_queue   record;
   v_group   record;
   v_slowest record;
+  v_mean    double precision;
 begin
   for v_queue in
     select q.id, q.name, q.levels, q.paused
     from queen.queues q
-    where q.id > p_after and q.deleted_at is null
+    where q.id > p_after and q.deleted_at is null and queen.owns_slot(q.slot)
     order by q.id
     limit p_limit
   loop
@@ -62,7 +63,7 @@ begin
       end if;
       perform queen.keep_sample(row(
         v_minute, queue_id, group_id, v_now, depth, oldest_age_seconds, deliveries, dead_letters, scheduled, bytes,
-        ready_partitions, leased_partitions, idle_partitions, is_exact
+        ready_partitions, leased_partitions, idle_partitions, is_exact, null
       )::queen.samples);
       return next;
     end loop;
@@ -79,13 +80,14 @@ begin
     group_id := 0;
     "group" := null;
     depth := v_slowest.messages + scheduled;
-    bytes := depth * queen.mean_bytes(v_queue.id);
+    v_mean := queen.mean_bytes(v_queue.id);
+    bytes := depth * coalesce(v_mean, 0);
     oldest_age_seconds := extract(epoch from v_now - v_slowest.oldest_at);
     deliveries := v_slowest.deliveries;
     is_exact := v_slowest.is_exact;
     perform queen.keep_sample(row(
       v_minute, queue_id, group_id, v_now, depth, oldest_age_seconds, deliveries, dead_letters, scheduled, bytes,
-      ready_partitions, leased_partitions, idle_partitions, is_exact
+      ready_partitions, leased_partitions, idle_partitions, is_exact, v_mean
     )::queen.samples);
     return next;
   end loop;
@@ -269,14 +271,14 @@ begin
 end
 $$;
 
--- The mean payload size of a queue's messages, from its newest 100 segments.
+-- The mean payload size of a queue's messages, from its newest 100 segments. Null if it has none.
 create or replace function queen.mean_bytes (p_queue_id bigint)
   returns double precision
   language plpgsql
   stable
 as $$
 begin
-  return coalesce(sum(octet_length(s.body))::double precision / sum(s.message_count), 0)
+  return sum(octet_length(s.body))::double precision / sum(s.message_count)
   from (
     select s.body, s.message_count
     from queen.segments s
@@ -302,7 +304,7 @@ begin
     deliveries = excluded.deliveries, dead_letters = excluded.dead_letters, scheduled = excluded.scheduled,
     bytes = excluded.bytes, ready_partitions = excluded.ready_partitions,
     leased_partitions = excluded.leased_partitions, idle_partitions = excluded.idle_partitions,
-    is_exact = excluded.is_exact;
+    is_exact = excluded.is_exact, mean_bytes = excluded.mean_bytes;
 end
 $$;
 

@@ -1,8 +1,9 @@
 -- Move messages from the outbox to the log. They are pushed and deleted in one transaction, so each is stored exactly once.
 --
 -- p_ids: all messages to move. The others are the arguments of push, which may hold fewer messages, because some are
--- duplicates of earlier pushes. Returns the rows of push, or `outbox` if another process has moved one of the messages. In
--- that case, and if push stored nothing, all messages stay in the outbox.
+-- duplicates of earlier pushes. Returns the rows of push, or `outbox` if another process has moved one of the messages, or
+-- if earlier messages of their queues are in forwards. In these cases, and if push stored nothing, all messages stay in the
+-- outbox.
 -- Locks: outbox by id, then those of push.
 create or replace function queen.append (
   p_ids                     bigint[],
@@ -35,14 +36,24 @@ create or replace function queen.append (
 as $$
 #variable_conflict use_column
 declare
-  v_found bigint;
-  v_row   record;
+  v_found     bigint;
+  v_is_behind boolean;
+  v_row       record;
 begin
-  select count(*) into v_found
+  select count(*), exists (select 1 from queen.forwards) into v_found, v_is_behind
   from (
     select o.id from queen.outbox o where o.id = any (p_ids) and o.error is null order by o.id for update
   ) o;
-  if v_found < cardinality(p_ids) then
+  if v_is_behind then
+    v_is_behind := exists (
+      select 1
+      from unnest(p_partition_ids || p_scheduled_partition_ids) w (id)
+      cross join lateral (select p.queue_id from queen.partitions p where p.id = w.id offset 0) p
+      cross join lateral (select q.name from queen.queues q where q.id = p.queue_id offset 0) q
+      cross join lateral (select 1 from queen.forwards f where f.queue = q.name limit 1) f
+    );
+  end if;
+  if v_is_behind or v_found < cardinality(p_ids) then
     return query select 'outbox', 1, null::bigint, null::timestamptz, null::bigint, null::text;
     return;
   end if;

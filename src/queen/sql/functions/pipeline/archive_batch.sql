@@ -3,12 +3,14 @@
 -- Returns the current plan of any process. No row if the archive or its queue does not exist, or if no batch is
 -- planned and p_end is not after the archived position. Restores the hold on the log if it was dropped. The hold of a first
 -- batch expires after an hour: if that batch never reaches the lake, retention continues.
--- Locks: the archive, the task.
+-- Locks: the archive, the slot, the task.
 create or replace function queen.plan_archive (p_name text, p_end xid8)
   returns table (batch bigint, token bigint, start_xid bigint, end_xid bigint)
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -55,7 +57,7 @@ $$;
 -- p_missed: how many messages were removed before the batch could read them. p_gaps: some of the removed ranges, as JSON.
 -- p_misfits: how many of its messages don't fit the schema of the queue.
 -- Returns false if that was recorded before, or if the batch was planned again since. Keeps the last 1,000 batches.
--- Locks: the archive, the task.
+-- Locks: the archive, the slot, the task.
 create or replace function queen.archive_batch (
   p_name     text,
   p_batch    bigint,
@@ -71,6 +73,8 @@ create or replace function queen.archive_batch (
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
   c_kept constant bigint := 1000;

@@ -2,17 +2,21 @@
 --
 -- An archive without a batch in the lake moves to the given format and location, so that a wrong location can be corrected. Its
 -- planned batch is dropped: a process that still writes to the former lake can't record that batch. An archive that has batches
--- stays in its lake, and any archive may belong to another queue: the caller checks. Raises QN001. Locks: the archive.
+-- stays in its lake, and any archive may belong to another queue: the caller checks. Raises QN001, QN018.
+-- Locks: the slot, the archive.
 create or replace function queen.open_archive (p_name text, p_queue text, p_format text, p_location text)
   returns table (queue_id bigint, archive_queue_id bigint, format text, location text)
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
-  v_queue_id bigint := (queen.queue_named(p_queue)).id;
+  v_queue_id bigint := (queen.whole_queue_named(p_queue)).id;
 begin
+  perform queen.enter_queue(v_queue_id);
   insert into queen.archives (name, queue_id, format, location, created_at, since_xid)
   values (p_name, v_queue_id, p_format, p_location, queen.now(), pg_current_xact_id())
   on conflict (name) do nothing;

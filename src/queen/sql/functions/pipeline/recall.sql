@@ -118,6 +118,8 @@ begin
     for no key update
   ) l;
   perform queen.move_up(p_partition_id, v_start);
+  insert into queen.rewrites (partition_id)
+  select p_partition_id from queen.slots s where s.slot = p_partition_id >> 53 and s.copied_to is not null;
   delete from queen.segments s
   where s.partition_id = p_partition_id and s.base_offset < v_start and s.body is null;
   with moved as (
@@ -178,18 +180,21 @@ begin
 end
 $$;
 
--- Keep recalled messages of a queue, and all later ones, regardless of retention for at least p_seconds. Raises QN001.
+-- Keep recalled messages of a queue, and all later ones, regardless of retention for at least p_seconds. Raises QN001, QN018.
 -- Locks: as queen.hold.
 create or replace function queen.hold_recalled (p_queue text, p_name text, p_seconds double precision)
   returns void
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_queue_id bigint := (queen.queue_named(p_queue)).id;
   v_until    timestamptz := queen.now() + make_interval(secs => p_seconds);
 begin
+  perform queen.enter_queue(v_queue_id);
   perform 1 from queen.duties d where d.name = 'retention' for no key update;
   select greatest(v_until, h.expires_at) into v_until
   from (select) n

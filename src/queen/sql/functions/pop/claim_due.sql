@@ -47,7 +47,7 @@ begin
   for v_delivery in
     select d.*
     from queen.due_deliveries(
-      p_group_id, p_level, p_partition_ids, p_since, p_now,
+      p_group_id, p_queue.slot is null, p_level, p_partition_ids, p_since, p_now,
       -- A few more than requested, because some may have ended. No more than that, because every row found is locked.
       case when p_budget is null and p_free is null then (
         select least(1000, 10 + sum(o.partitions))::integer
@@ -178,9 +178,10 @@ begin
 end
 $$;
 
--- Lock deliveries of a group that are due. Skips locked rows.
+-- Lock deliveries of a group that are due. Skips locked rows and, in a spread queue, partitions that this database does not own.
 create or replace function queen.due_deliveries (
   p_group_id      bigint,
+  p_is_spread     boolean,
   p_level         integer,
   p_partition_ids bigint[],
   p_since         timestamptz,
@@ -197,6 +198,7 @@ begin
     select d.*
     from queen.deliveries d
     where d.group_id = p_group_id and d.priority = p_level and d.until >= p_since and d.until <= p_now
+      and (not p_is_spread or queen.is_owned(d.partition_id))
     order by d.until
     limit p_limit
     for no key update skip locked;

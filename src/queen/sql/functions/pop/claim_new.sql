@@ -85,6 +85,7 @@ begin
         and c.priority = p_level
         and c.ready_at >= p_since
         and c.ready_at <= p_now
+        and (p_queue.slot is not null or queen.is_owned(c.partition_id))
       order by c.ready_at
       limit cardinality(v_places)
       for no key update skip locked

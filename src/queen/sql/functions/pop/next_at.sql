@@ -59,6 +59,7 @@ begin
           select c.ready_at
           from queen.consumers c
           where c.group_id = p_group_id and c.priority = v_level and c.ready_at >= p_since
+            and (p_queue.slot is not null or queen.is_owned(c.partition_id))
           order by c.ready_at
           limit 1
         ));
@@ -69,6 +70,7 @@ begin
           from queen.deliveries d
           where d.group_id = p_group_id and d.priority = v_level and d.until < 'infinity'
             and d.until > case when v_room then p_due_since else p_now end
+            and (p_queue.slot is not null or queen.is_owned(d.partition_id))
           order by d.until
           limit 1
         ));
@@ -80,6 +82,7 @@ begin
       select s.due_at
       from queen.scheduled s
       where s.queue_id = p_queue.id and s.due_at > p_now
+        and (p_queue.slot is not null or queen.is_owned(s.partition_id))
       order by s.due_at
       limit 1
     ));

@@ -99,11 +99,18 @@ begin
       return next v_note;
       continue;
     end if;
+    -- Also for a paused queue: its consumers must continue where it is now.
+    if v_queue.slot is not null then
+      perform queen.enter(array[v_queue.slot::bigint << 53]);
+    elsif p_partition is not null then
+      perform queen.enter(array[queen.hashed_slot(p_partition)::bigint << 53]);
+    else
+      perform queen.enter_spread(v_queue);
+    end if;
     if v_queue.paused then
       return next v_note;
       continue;
     end if;
-    perform queen.enter(array[v_queue.slot::bigint << 53]);
     v_now := queen.now();
 
     v_is_fresh := v_queue.in_order = v_queue.ordered;
@@ -158,6 +165,7 @@ begin
               and c.priority = v_levels[1]
               and c.ready_at >= coalesce(v_note.ready_since, '-infinity')
               and c.ready_at <= v_now
+              and (v_queue.slot is not null or queen.is_owned(c.partition_id))
             order by c.ready_at
             limit least(cardinality(p_batches), 1000)
             for no key update skip locked

@@ -1,5 +1,5 @@
--- The given groups that have messages now, or that were deleted. One call for all waiting pops: the slow poll that backs up
--- the wake-ups.
+-- The given groups that have messages now, or that were deleted, or whose slot has moved. One call for all waiting pops: the
+-- slow poll that backs up the wake-ups.
 create or replace function queen.ready_groups (p_group_ids bigint[])
   returns table (group_id bigint)
   language plpgsql
@@ -29,6 +29,7 @@ begin
           select true as is_ready
           from queen.consumers c
           where c.group_id = g.id and c.priority = l.level and c.ready_at <= v_now
+            and (q.slot is not null or queen.is_owned(c.partition_id))
           order by c.ready_at
           limit 1
         ) c
@@ -40,6 +41,7 @@ begin
           select true as is_due
           from queen.deliveries d
           where d.group_id = g.id and d.priority = l.level and d.until <= v_now
+            and (q.slot is not null or queen.is_owned(d.partition_id))
           order by d.until
           limit 1
         ) d
@@ -47,11 +49,14 @@ begin
       (
         select true
         from queen.scheduled s
-        where s.queue_id = q.id and s.due_at <= v_now
+        where s.queue_id = q.id and s.due_at <= v_now and (q.slot is not null or queen.is_owned(s.partition_id))
         order by s.due_at
         limit 1
       ) as is_scheduled
   ) h
-  where g.id is null or (not q.paused and (g.filled_to is not null or h.is_ready or h.is_due or h.is_scheduled));
+  where g.id is null
+    or q.id is null
+    or exists (select 1 from queen.slots o where o.slot = q.slot and o.state <> 'owned')
+    or (not q.paused and (g.filled_to is not null or h.is_ready or h.is_due or h.is_scheduled));
 end
 $$;

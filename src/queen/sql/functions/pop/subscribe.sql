@@ -1,7 +1,8 @@
 -- Find a group of a queue, or create it at the requested start. Returns its id and whether it is filled.
 --
 -- p_mode: `all`, `new`, `time` with p_from, or null for no preference (a new group then uses `all`). Returns null if the
--- queue does not exist. Raises QN005 if the group was created with another start.
+-- queue does not exist, or if it is spread and the group does not exist: the first database creates such groups. Raises QN005
+-- if the group was created with another start.
 -- Locks: the slot and the queue's advisory lock, exclusive, while a group is created.
 create or replace function queen.subscribe (p_queue text, p_group text, p_mode text, p_from timestamptz)
   returns table (queue_id bigint, group_id bigint, is_filled boolean)
@@ -13,17 +14,23 @@ create or replace function queen.subscribe (p_queue text, p_group text, p_mode t
 as $$
 #variable_conflict use_column
 declare
-  v_queue_id bigint;
-  v_group    queen.groups;
-  v_now      timestamptz;
+  v_queue_id  bigint;
+  v_is_spread boolean;
+  v_group     queen.groups;
+  v_now       timestamptz;
 begin
-  select q.id into v_queue_id from queen.queues q where q.name = p_queue and q.deleted_at is null;
+  select q.id, q.slot is null into v_queue_id, v_is_spread
+  from queen.queues q
+  where q.name = p_queue and q.deleted_at is null;
   if not found then
     return;
   end if;
   select g.* into v_group
   from queen.groups g
   where g.queue_id = v_queue_id and g.name = p_group and g.deleted_at is null;
+  if not found and v_is_spread and not queen.is_first() then
+    return;
+  end if;
   if not found then
     perform queen.enter_queue(v_queue_id);
     perform pg_advisory_xact_lock(hashtextextended('queen.queue', v_queue_id));

@@ -17,6 +17,13 @@ begin
   -- This commit must not wait for a disk or a standby.
   perform set_config('synchronous_commit', 'off', true);
   begin
+    if exists (select 1 from queen.databases) then
+      insert into queen.homes (name, slot)
+      select v_queue, s.slot from queen.slots s where s.state = 'owned' order by s.slot desc limit 1;
+      if not found then
+        return;
+      end if;
+    end if;
     select p.* into v_partition from queen.partition_ids(array[v_queue], array['p'], array[0]::smallint[], true, null) p;
     select s.group_id into v_group from queen.subscribe(v_queue, 'g', 'all', null) s;
     perform queen.fill(v_group, 10);

@@ -49,10 +49,10 @@ begin
     )
   ) then
     perform queen.enter(array(
-      select distinct q.slot::bigint << 53
-      from unnest(p_queues) n (name)
+      select distinct coalesce(q.slot, queen.hashed_slot(n.partition))::bigint << 53
+      from unnest(p_queues, p_partitions) n (queue, partition)
       cross join lateral (
-        select q.slot from queen.queues q where q.name = n.name and q.deleted_at is null offset 0
+        select q.slot from queen.queues q where q.name = n.queue and q.deleted_at is null offset 0
       ) q
     ));
     -- A group is created under the exclusive form of this lock: either it sees all partitions, or they see the group.
@@ -68,7 +68,7 @@ begin
     v_now := queen.now();
     with made as (
       insert into queen.partitions (id, queue_id, name, level, priority) overriding system value
-      select queen.partition_id(n.slot), n.id, n.partition, n.level, n.priority
+      select queen.partition_id(coalesce(n.slot, queen.hashed_slot(n.partition))), n.id, n.partition, n.level, n.priority
       from (
         select q.slot, q.id, n.partition, n.level, coalesce(
           (select max(p.priority) from queen.partitions p where p.queue_id = q.id and p.name = n.partition), 0

@@ -202,8 +202,8 @@ as $$
 declare
   v_stale integer[];
 begin
-  if not p_kinds <@ array['stored', 'gap', 'acked', 'nacked', 'buried', 'dropped', 'advanced', 'ended', 'stale'] then
-    return;  -- The request was rejected.
+  if not queen.is_applied(p_kinds) then
+    return;
   end if;
   if 'stale' = any (p_kinds) then
     v_stale := array(
@@ -244,6 +244,37 @@ begin
       limit 1
     ) n on true
     order by e.ordinal
+  );
+end
+$$;
+
+-- Abandon a batch of another database: its messages are not stored later either. Returns false if they were stored.
+--
+-- It is recorded without messages, under a digest that no request has. An attempt that is still on its way finds that. The slot of
+-- the queue is held, so that the record moves with the slot. Raises QN018 if another database owns it.
+-- Locks: the slot of the queue, producers.
+create or replace function queen.abandon_batch (p_queue text, p_producer text, p_sequence bigint)
+  returns boolean
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+as $$
+declare
+  c_abandoned constant bytea := '\x00';
+  v_now      timestamptz;
+begin
+  perform queen.enter(array(select h.slot::bigint << 53 from queen.homes h where h.name = p_queue));
+  v_now := queen.now();
+  if not exists (select 1 from queen.check_producers(array[p_producer], array[p_sequence], v_now)) then
+    perform queen.record_producers(array[p_producer], array[p_sequence], v_now, array[c_abandoned], array[c_abandoned]);
+  end if;
+  return exists (
+    select 1
+    from queen.producers p
+    where p.producer_id = split_part(p_producer, e'\x1f', 1) and p.scope = split_part(p_producer, e'\x1f', 2)
+      and p.sequence = p_sequence and p.digest = c_abandoned
   );
 end
 $$;

@@ -35,6 +35,8 @@ begin
     select s.id
     from queen.scheduled s
     where s.queue_id = p_queue_id and s.due_at <= v_now
+      -- Of a spread queue, some partitions may be on their way to another database.
+      and queen.is_owned(s.partition_id)
     order by s.due_at, s.id
     limit p_limit
   );

@@ -1,7 +1,8 @@
 -- Move due scheduled messages into their partitions on queues that no consumer pops.
 --
--- Takes the next queue with id above p_after that has due messages. Returns that queue and the number of messages, or no
--- row if there is none. Raises QN016. Locks: the task, the slot, then those of promote, which never waits.
+-- Takes the next queue with id above p_after that has due messages and whose slot this database owns. Returns that queue and
+-- the number of messages, or no row if there is none.
+-- Raises QN016. Locks: the task, the slot (without waiting), then those of promote, which never waits.
 create or replace function queen.promote_due (p_epoch bigint, p_after bigint, p_limit integer)
   returns table (queue_id bigint, messages bigint, lag_seconds double precision)
   language plpgsql
@@ -20,7 +21,7 @@ begin
   perform queen.hold_duty('scheduled', p_epoch);
   loop
     -- Step from queue to queue by the index: a queue without due messages costs one row.
-    select s.queue_id, s.due_at into v_first
+    select s.queue_id, s.partition_id, s.due_at into v_first
     from queen.scheduled s
     where s.queue_id > v_after
     order by s.queue_id, s.due_at, s.id
@@ -28,10 +29,9 @@ begin
     if not found then
       return;
     end if;
-    exit when v_first.due_at <= v_now;
+    exit when v_first.due_at <= v_now and queen.may_enter(array[(v_first.partition_id >> 53)::smallint]);
     v_after := v_first.queue_id;
   end loop;
-  perform queen.enter_queue(v_first.queue_id);
   v_answer := queen.promote(v_first.queue_id, p_limit);
   return query
   select

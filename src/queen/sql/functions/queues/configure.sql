@@ -34,7 +34,7 @@ begin
 
   insert into queen.queues overriding system value
   select r.*
-  from queen.new_queue(p_name, p_namespace, p_defaults) r
+  from queen.new_queue(p_name, p_namespace, coalesce(p_defaults, '{}') || queen.chosen_placement(p_options)) r
   where not exists (select 1 from queen.queues q where q.name = p_name and q.deleted_at is null)
   on conflict (name) where deleted_at is null do nothing;
   v_is_new := found;
@@ -67,8 +67,12 @@ begin
   exception when invalid_text_representation or numeric_value_out_of_range then
     raise exception 'an option has an invalid value: %', sqlerrm using errcode = 'QN006';
   end;
+  if p_options ? 'placement' and v_new.placement <> v_old.placement then
+    raise exception 'queue % has placement %, which is fixed when a queue is created', p_name, v_old.placement
+      using errcode = 'QN006';
+  end if;
   perform queen.enter(array[v_old.slot::bigint << 53]);
-  if v_old.namespace <> p_namespace
+  if v_old.namespace <> p_namespace and v_old.slot is not null
     and not exists (select 1 from queen.partitions p where p.queue_id = v_old.id)
   then
     v_new.slot := queen.home_slot(p_name, p_namespace);
@@ -116,6 +120,18 @@ begin
 end
 $$;
 
+-- The placement among the options of a request, if it is there.
+create or replace function queen.chosen_placement (p_options jsonb)
+  returns jsonb
+  language sql
+  immutable
+as $$
+  select case
+    when p_options ? 'placement' then jsonb_build_object('placement', coalesce(p_options ->> 'placement', 'home'))
+    else '{}'
+  end
+$$;
+
 -- Set the priority of a partition in its queue, for stored and future messages. Raises QN001, QN004.
 -- Locks: the slot, the queue's advisory lock, partitions, consumers.
 create or replace function queen.configure_partition (p_queue text, p_partition text, p_priority integer)
@@ -130,7 +146,7 @@ declare
   v_queue_id bigint := (queen.queue_named(p_queue)).id;
   v_ids      bigint[];
 begin
-  perform queen.enter_queue(v_queue_id);
+  perform queen.enter_partitions(v_queue_id, p_partition);
   perform pg_advisory_xact_lock(hashtextextended('queen.queue', v_queue_id));
   select array_agg(l.id) into v_ids
   from (

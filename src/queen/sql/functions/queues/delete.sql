@@ -1,4 +1,5 @@
--- Soft-delete a queue. A push to the same name creates a new one. Its rows are erased in steps. Raises QN001.
+-- Soft-delete a queue. A push to the same name creates a new one. Its rows are erased in steps. Raises QN001, also for a spread
+-- queue in another database than the first.
 -- Locks: the slot; the queue's advisory lock, exclusive, so that partitions and groups are created before or fail to find the
 -- queue.
 create or replace function queen.delete_queue (p_queue text)
@@ -12,7 +13,9 @@ as $$
 declare
   v_id bigint;
 begin
-  select q.id into v_id from queen.queues q where q.name = p_queue and q.deleted_at is null;
+  select q.id into v_id
+  from queen.queues q
+  where q.name = p_queue and q.deleted_at is null and (q.slot is not null or queen.is_first());
   perform queen.enter_queue(v_id);
   perform pg_advisory_xact_lock(hashtextextended('queen.queue', v_id));
   update queen.queues q
@@ -54,7 +57,8 @@ end
 $$;
 
 -- Erase rows of deleted queues and groups: at most p_limit partitions and 2,000 segments or scheduled messages per call.
--- Returns true at the end.
+-- Returns true at the end. Queues in slots that have left are not erased here. Raises QN018 if only queues in slots that are
+-- leaving remain, because they may stay.
 -- Locks: the queue or group row, so that one process erases it; then the slot, partitions by id, consumers, deliveries.
 create or replace function queen.erase (p_limit integer)
   returns boolean
@@ -70,7 +74,11 @@ declare
   v_ids   bigint[];
 begin
   select q.id into v_id
-  from queen.queues q where q.deleted_at is not null order by q.id limit 1 for update skip locked;
+  from queen.queues q
+  where q.deleted_at is not null and queen.owns_slot(q.slot)
+  order by q.id
+  limit 1
+  for update skip locked;
   if found then
     perform queen.enter_queue(v_id);
     v_ids := array(
@@ -101,8 +109,21 @@ begin
   end if;
 
   select g.* into v_group
-  from queen.groups g where g.deleted_at is not null order by g.id limit 1 for update skip locked;
+  from queen.groups g
+  where g.deleted_at is not null
+    and exists (select 1 from queen.queues q where q.id = g.queue_id and queen.owns_slot(q.slot))
+  order by g.id
+  limit 1
+  for update skip locked;
   if not found then
+    perform queen.enter(array(
+      select q.slot::bigint << 53
+      from queen.queues q
+      where (
+        q.deleted_at is not null
+        or exists (select 1 from queen.groups g where g.queue_id = q.id and g.deleted_at is not null)
+      ) and exists (select 1 from queen.slots s where s.slot = q.slot and s.state = 'leaving')
+    ));
     return true;
   end if;
   perform queen.enter_queue(v_group.queue_id);

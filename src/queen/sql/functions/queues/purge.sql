@@ -31,6 +31,7 @@ declare
   v_room  integer := 2000;
 begin
   perform queen.enter_queue(v_queue.id);
+  perform queen.enter_all_partitions(v_queue, p_partition);
   select array_agg(l.id) into v_ids
   from (
     select p.id
@@ -38,6 +39,7 @@ begin
     where p.queue_id = v_queue.id
       and p.id > coalesce(p_after, 0)
       and (p_partition is null or p.name = p_partition)
+      and (v_queue.slot is not null or queen.is_owned(p.id))
     order by p.id
     limit p_limit
     for no key update

@@ -31,6 +31,7 @@ declare
   v_now      timestamptz;
 begin
   perform queen.enter_queue(v_queue.id);
+  perform queen.enter_all_partitions(v_queue, p_partition);
   select g.* into v_group
   from queen.groups g
   where g.queue_id = v_queue.id and g.name = p_group and g.deleted_at is null;
@@ -50,6 +51,7 @@ begin
     where p.queue_id = v_queue.id
       and p.id > coalesce(p_after, 0)
       and (p_partition is null or p.name = p_partition)
+      and (v_queue.slot is not null or queen.is_owned(p.id))
     order by p.id
     limit p_limit
     for no key update

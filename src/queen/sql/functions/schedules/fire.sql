@@ -3,7 +3,7 @@
 -- p_names: the schedules. p_ticks: the tick that each waits for. p_lasts: the last tick that is pushed now, or null. p_nexts:
 -- the tick after that, or null at the end. The others are the arguments of push. Returns the rows of push, or `schedule` if a
 -- schedule waits for another tick. In that case, and if push stored nothing, no schedule changes.
--- Locks: schedules by name, then those of push.
+-- Locks: the slots of the schedules' queues, schedules by name, then those of push.
 create or replace function queen.fire (
   p_names                   text[],
   p_ticks                   timestamptz[],
@@ -41,6 +41,7 @@ declare
   v_row       record;
   v_is_stored boolean := true;
 begin
+  perform queen.enter_named(array(select s.queue from queen.schedules s where s.name = any (p_names)));
   perform 1
   from (
     select s.name from queen.schedules s where s.name = any (p_names) order by s.name for no key update
@@ -73,7 +74,8 @@ begin
 end
 $$;
 
--- The schedules whose tick is due, for the leader. If there is no leader, the caller becomes it for p_seconds.
+-- Find due schedules, except those of queues that have moved. Only the leader gets them. Without a leader, the caller leads for
+-- p_seconds.
 --
 -- A row without a name contains the seconds to wait: until the next tick, or until the leader's lease ends. No row: there are
 -- no schedules to wait for. Locks: scheduler, only if a schedule is due.
@@ -92,7 +94,13 @@ declare
   v_next  timestamptz;
   v_until timestamptz;
 begin
-  v_next := (select min(s.look_at) from queen.schedules s where s.look_at is not null);
+  v_next := (
+    select s.look_at
+    from queen.schedules s
+    where s.look_at is not null and not exists (select 1 from queen.moved_queues(array[s.queue]))
+    order by s.look_at
+    limit 1
+  );
   if v_next is null then
     return;
   end if;
@@ -107,7 +115,7 @@ begin
       return query
       select s.name, s.queue, s.partition, s.cron, s.time_zone, s.missed, s.message, s.next_at, v_now, 0::double precision
       from queen.schedules s
-      where s.look_at <= v_now
+      where s.look_at <= v_now and not exists (select 1 from queen.moved_queues(array[s.queue]))
       order by s.look_at, s.name
       limit p_limit;
       return;

@@ -158,3 +158,13 @@ begin
   ) with ordinality a (workflow, step, part, token, outcome, result, error, attempts, ordinal);
 end
 $$;
+
+-- Whether these kinds of rows are those of a transaction that was applied. Otherwise it was rejected.
+create or replace function queen.is_applied (p_kinds text[])
+  returns boolean
+  language sql
+  immutable
+  set search_path = pg_catalog, pg_temp
+as $$
+  select p_kinds <@ array['stored', 'gap', 'acked', 'nacked', 'buried', 'dropped', 'advanced', 'ended', 'stale']
+$$;

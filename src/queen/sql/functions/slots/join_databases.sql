@@ -54,8 +54,30 @@ begin
   if p_number <> 0 and exists (select 1 from queen.queues) then
     raise exception 'it has queues already' using errcode = 'QN024';
   end if;
+  if exists (
+    select 1
+    from queen.queues q
+    where q.slot is null and q.deleted_at is null and (q.rate_per = 'queue' or q.concurrency_limit > 0 or q.max_size > 0)
+  ) then
+    raise exception 'a queue with placement spread has maxSize, concurrencyLimit, or rateLimit per queue'
+      using errcode = 'QN024', hint = 'With several databases, it can have a rateLimit per partition.';
+  end if;
+  if exists (
+    select 1
+    from queen.queues q
+    where q.slot is null and q.deleted_at is null and (
+      exists (select 1 from queen.schedules s where s.queue = q.name)
+      or exists (select 1 from queen.archives a where a.queue_id = q.id)
+      or exists (select 1 from queen.holds h where h.queue_id = q.id)
+    )
+  ) then
+    raise exception 'a queue with placement spread has schedules, archives or holds' using errcode = 'QN024';
+  end if;
   insert into queen.databases (number, name, is_here) values (p_number, p_name, true);
   if p_number = 0 then
+    insert into queen.definitions (queue_id, revision)
+    select q.id, 1 from queen.queues q where q.slot is null
+    on conflict do nothing;
     insert into queen.homes (name, slot)
     select distinct on (q.name) q.name, q.slot
     from queen.queues q
@@ -93,20 +115,43 @@ as $$
   delete from queen.databases d where d.name = p_name and not d.is_here
 $$;
 
--- List another database in the first one. Returns its number.
+-- List another database in the first one. Returns its number, which is never used again. Raises QN024 if it was removed.
 create or replace function queen.list_database (p_name text)
   returns smallint
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_row queen.databases;
 begin
   lock table queen.databases in share row exclusive mode;
   insert into queen.databases (number, name, is_here)
   select coalesce(max(d.number), 0) + 1, p_name, false
   from queen.databases d
   on conflict (name) do nothing;
-  return (select d.number from queen.databases d where d.name = p_name);
+  select d.* into v_row from queen.databases d where d.name = p_name;
+  if v_row.removed_at is not null then
+    raise exception 'database % was removed', p_name using errcode = 'QN024';
+  end if;
+  return v_row.number;
+end
+$$;
+
+-- Remove another database from those of the first one, or list it again because it is still in use. Returns false if it is
+-- not listed.
+create or replace function queen.remove_database (p_name text, p_is_removed boolean)
+  returns boolean
+  language plpgsql
+  volatile
+  security definer
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update queen.databases d
+  set removed_at = case when p_is_removed then queen.now() end
+  where d.name = p_name and not d.is_here and (d.removed_at is null) = p_is_removed;
+  return found;
 end
 $$;
 
@@ -117,6 +162,7 @@ create or replace function queen.leave_slots (p_slots smallint[], p_to text)
   returns setof smallint
   language plpgsql
   volatile
+  security definer
   set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -127,19 +173,33 @@ begin
   -- Without a lock at first, because a lock of a slot in use makes its calls wait.
   select array_agg(s.slot) into v_slots
   from queen.slots s
-  where s.slot = any (p_slots) and s.state = 'owned'
-    and not exists (select 1 from queen.queues q where q.slot = s.slot)
-    and not exists (select 1 from queen.homes h where h.slot = s.slot);
+  where s.slot = any (p_slots) and s.state = 'owned' and s.copied_to is null
+    and queen.is_empty_slot(s.slot);
+  -- A slot that is locked makes later calls wait.
+  perform set_config('lock_timeout', '2s', true);
   perform pg_advisory_xact_lock(c_class, n.slot)
   from (select s as slot from unnest(v_slots || c_all::smallint) s order by s) n
   where v_slots is not null;
   update queen.slots s
   set state = 'leaving', moved_to = p_to
-  where s.slot = any (v_slots) and s.state = 'owned'
-    and not exists (select 1 from queen.queues q where q.slot = s.slot)
-    and not exists (select 1 from queen.homes h where h.slot = s.slot);
-  return query select s.slot from queen.slots s where s.state = 'leaving' and s.moved_to = p_to;
+  where s.slot = any (v_slots) and s.state = 'owned' and s.copied_to is null
+    and queen.is_empty_slot(s.slot);
+  return query select s.slot from queen.slots s where s.state = 'leaving' and s.moved_to = p_to and s.copied_to is null;
 end
+$$;
+
+-- Whether a slot has no queues, no names of queues, and no partitions of spread queues.
+create or replace function queen.is_empty_slot (p_slot smallint)
+  returns boolean
+  language sql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+  select not exists (select 1 from queen.queues q where q.slot = p_slot)
+    and not exists (select 1 from queen.homes h where h.slot = p_slot)
+    and not exists (
+      select 1 from queen.partitions p where p.id between p_slot::bigint << 53 and p_slot::bigint << 53 | 9007199254740991
+    )
 $$;
 
 -- Own slots that are leaving another database, at the epoch after theirs.
@@ -147,6 +207,7 @@ create or replace function queen.own_slots (p_slots smallint[], p_epochs bigint[
   returns void
   language sql
   volatile
+  security definer
   set search_path = pg_catalog, pg_temp
 as $$
   update queen.slots s
@@ -160,7 +221,9 @@ create or replace function queen.close_slots (p_to text)
   returns void
   language sql
   volatile
+  security definer
   set search_path = pg_catalog, pg_temp
 as $$
-  update queen.slots s set state = 'gone', epoch = s.epoch + 1 where s.state = 'leaving' and s.moved_to = p_to
+  update queen.slots s set state = 'gone', epoch = s.epoch + 1
+  where s.state = 'leaving' and s.moved_to = p_to and s.copied_to is null
 $$;

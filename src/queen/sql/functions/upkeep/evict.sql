@@ -4,8 +4,8 @@
 -- Claimed messages are not touched. A call ends with the segment that reaches p_messages messages or 16 MiB.
 -- Returns how many partitions were visited, the groups and how many messages of each were evicted, whether dead letters were
 -- written, whether nothing more is due, and how many seconds behind the task is. Raises QN016.
--- Locks: the task, the slot; then the group (to fill it); or the sweep, partitions by id (skips locked rows), consumers,
--- laggards.
+-- Locks: the task, the slot (without waiting, or else the queue is skipped); then the group (to fill it); or the sweep,
+-- partitions by id (skips locked rows), consumers, laggards.
 create or replace function queen.evict (p_epoch bigint, p_queue_id bigint, p_limit integer, p_messages integer)
   returns table (
     partitions integer, messages bigint, group_ids bigint[], counts bigint[], is_kept boolean, is_over boolean,
@@ -19,6 +19,7 @@ create or replace function queen.evict (p_epoch bigint, p_queue_id bigint, p_lim
 as $$
 #variable_conflict use_column
 declare
+  c_again   constant double precision := 10;
   v_queue   queen.queues;
   v_unfull  bigint;
   v_now     timestamptz;
@@ -30,18 +31,20 @@ declare
   v_step    record;
   v_is_late boolean;
   v_late    bigint[] := '{}';
+  v_lagging bigint[] := '{}';
   v_left    bigint := p_messages;
   v_bytes   bigint := 16 * 1024 * 1024;
 begin
   perform queen.hold_duty('evictions', p_epoch);
-  perform queen.enter_queue(p_queue_id);
   messages := 0;
   group_ids := '{}';
   counts := '{}';
   is_over := true;
   partitions := 0;
   lag_seconds := 0;
-  select q.* into v_queue from queen.queues q where q.id = p_queue_id and q.deleted_at is null;
+  if queen.may_enter_queue(p_queue_id) then
+    select q.* into v_queue from queen.queues q where q.id = p_queue_id and q.deleted_at is null;
+  end if;
   is_kept := v_queue.dead_letter;
   if v_queue.id is null or v_queue.max_wait_seconds = 0 then
     return next;
@@ -64,7 +67,7 @@ begin
   v_locked := array(
     select p.id
     from queen.partitions p
-    where p.id = any (v_due.partition_ids)
+    where p.id = any (v_due.partition_ids) and queen.is_owned(p.id)
     order by p.id
     for no key update skip locked
   );
@@ -95,6 +98,8 @@ begin
     end loop;
     if v_is_late then
       v_late := v_late || v_id;
+    elsif queen.is_passed(p_queue_id, v_id) then
+      v_lagging := v_lagging || v_id;
     end if;
   end loop;
   -- Visit locked partitions again in one second, or immediately if the limit was reached.
@@ -106,12 +111,50 @@ begin
       where (u.id <> all (v_locked) or u.id = any (v_late))
         and exists (select 1 from queen.partitions p where p.id = u.id)
     ),
-    '{}', 0, v_now - case when cardinality(v_late) > 0 then interval '1 second' else interval '0' end
+    v_lagging, c_again, v_now - case when cardinality(v_late) > 0 then interval '1 second' else interval '0' end
   );
   partitions := cardinality(v_due.partition_ids);
   is_over := v_due.is_over and cardinality(v_late) = 0;
   lag_seconds := v_due.lag_seconds;
   return next;
+end
+$$;
+
+-- Whether the sweep has passed messages of a partition that some group has not claimed, because one transaction stored
+-- segments of many ages when their slot moved.
+create or replace function queen.is_passed (p_queue_id bigint, p_partition_id bigint)
+  returns boolean
+  language plpgsql
+  volatile
+as $$
+begin
+  return exists (
+    select 1
+    from queen.sweeps w
+    cross join lateral (
+      select c.claimed from queen.consumers c where c.partition_id = p_partition_id offset 0
+    ) c
+    cross join lateral (
+      -- The segment at the position, or the next one.
+      select s.xid
+      from queen.segments s
+      where s.partition_id = p_partition_id
+        and s.base_offset >= coalesce(
+          (
+            select h.base_offset
+            from queen.segments h
+            where h.partition_id = p_partition_id and h.base_offset <= c.claimed
+            order by h.base_offset desc
+            limit 1
+          ),
+          c.claimed
+        )
+        and s.base_offset + s.message_count > c.claimed
+      order by s.base_offset
+      limit 1
+    ) s
+    where w.queue_id = p_queue_id and w.kind = 'eviction' and s.xid <= w.xid
+  );
 end
 $$;
 

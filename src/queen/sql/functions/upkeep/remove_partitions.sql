@@ -5,7 +5,8 @@
 -- messages were cancelled or expired), and it has no deliveries, scheduled messages or dead letters. A push that still uses
 -- a removed partition gets QN004 and creates a new one. p_after_at, p_after_id: continue after this position.
 -- Returns how many were removed, the position to continue from, and whether that was the last. Raises QN016.
--- Locks: the task, the slot, partitions by id (skips locked rows), consumers, deliveries, laggards.
+-- Locks: the task, the slot (without waiting, or else the queue is skipped), partitions by id (skips locked rows), consumers,
+-- deliveries, laggards.
 create or replace function queen.remove_partitions (
   p_epoch    bigint,
   p_queue_id bigint,
@@ -32,11 +33,12 @@ declare
   v_newest record;
 begin
   perform queen.hold_duty('partitions', p_epoch);
-  perform queen.enter_queue(p_queue_id);
   removed := 0;
   is_over := true;
   lag_seconds := 0;
-  select q.* into v_queue from queen.queues q where q.id = p_queue_id and q.deleted_at is null;
+  if queen.may_enter_queue(p_queue_id) then
+    select q.* into v_queue from queen.queues q where q.id = p_queue_id and q.deleted_at is null;
+  end if;
   v_now := queen.now();
   v_cut := v_now - make_interval(secs => greatest(
     coalesce(nullif(v_queue.partition_retention_seconds, 0), p_seconds),
@@ -86,7 +88,7 @@ begin
     lag_seconds := 0;
   end if;
   v_ids := array(
-    select p.id from queen.partitions p where p.id = any (v_ids) order by p.id for update skip locked
+    select p.id from queen.partitions p where p.id = any (v_ids) and queen.is_owned(p.id) order by p.id for update skip locked
   );
   foreach v_id in array v_ids loop
     perform 1

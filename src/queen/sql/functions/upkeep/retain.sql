@@ -6,7 +6,8 @@
 -- recorded in queen.removals. p_again: seconds after which a partition is visited again if messages could not be removed.
 -- Returns how many partitions were visited, how many messages were removed, whether nothing more is due, and how many
 -- seconds behind the task is. Raises QN016.
--- Locks: the task, the slot, the sweep, partitions by id (skips locked rows), consumers, laggards.
+-- Locks: the task, the slot (without waiting, or else the queue is skipped), the sweep, partitions by id (skips locked rows),
+-- consumers, laggards.
 create or replace function queen.retain (
   p_epoch    bigint,
   p_queue_id bigint,
@@ -37,8 +38,9 @@ declare
   v_trimmed record;
 begin
   perform queen.hold_duty('retention', p_epoch);
-  perform queen.enter_queue(p_queue_id);
-  select q.* into v_queue from queen.queues q where q.id = p_queue_id and q.deleted_at is null;
+  if queen.may_enter_queue(p_queue_id) then
+    select q.* into v_queue from queen.queues q where q.id = p_queue_id and q.deleted_at is null;
+  end if;
   v_seconds := case p_kind when 'age' then v_queue.retention_seconds else v_queue.completed_retention_seconds end;
   if v_queue.id is null or not v_queue.retention_enabled or v_seconds = 0 then
     return query select 0, 0::bigint, true, 0::double precision;
@@ -59,7 +61,7 @@ begin
   v_locked := array(
     select p.id
     from queen.partitions p
-    where p.id = any (v_due.partition_ids)
+    where p.id = any (v_due.partition_ids) and queen.is_owned(p.id)
     order by p.id
     for no key update skip locked
   );
@@ -127,10 +129,13 @@ begin
   is_lagging := coalesce(v_end, -1) < v_old.end_offset or v_old.segments >= p_most;
   select c.* into messages, segments
   from queen.cut(p_partition_id, p_queue.id, v_end, p_most, p_kind) c;
-  -- The sweep has passed recalled segments, so they are visited again until they are removed.
+  -- The sweep has passed recalled segments and, where one transaction stored segments of many ages because their slot moved,
+  -- the younger ones. So they are visited again until they are removed.
   is_lagging := coalesce(is_lagging, false) or coalesce(
     (
-      select s.xid = '0' and s.body is not null
+      select s.body is not null and s.xid <= (
+        select w.xid from queen.sweeps w where w.queue_id = p_queue.id and w.kind = p_kind
+      )
       from queen.segments s
       where s.partition_id = p_partition_id
       order by s.base_offset

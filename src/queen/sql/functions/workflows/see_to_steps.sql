@@ -1,8 +1,9 @@
 -- Check steps whose look_at is due. Fail steps that waited too long for a signal, and steps whose message is neither in the
 -- outbox nor open in its queue: it was evicted, purged, dead-lettered, or settled without its step.
 --
--- Checks at most p_limit steps. Locked runs are left for the next call. Returns how many were checked, and the runs that ended.
--- Raises QN016. Locks: the task, workflows by id (skips locked rows), their messages in the outbox.
+-- Checks at most p_limit steps. Runs that are locked, or with an open step whose queue is moving now, are left for later:
+-- their messages may be in another database soon. Returns how many were checked, and the runs that ended.
+-- Raises QN016. Locks: the task, workflows by id (skips locked rows), the slots (without waiting), their messages in the outbox.
 create or replace function queen.see_to_steps (p_epoch bigint, p_limit integer)
   returns table (looked integer, ended text[])
   language plpgsql
@@ -15,8 +16,10 @@ declare
   v_due   record;
   v_ended text[] := '{}';
   v_count integer := 0;
+  v_is_moving boolean;
 begin
   perform queen.hold_duty('workflows', p_epoch);
+  v_is_moving := exists (select 1 from queen.slots s where s.state = 'leaving');
   for v_due in
     select w.id
     from (
@@ -25,6 +28,11 @@ begin
         select s.workflow_id
         from queen.workflow_steps s
         where s.look_at <= queen.now()
+          and not (v_is_moving and exists (
+            select 1
+            from unnest(queen.open_queues(s.workflow_id)) o (name)
+            join queen.slots t on t.slot = queen.slot_of(o.name) and t.state = 'leaving'
+          ))
         order by s.look_at
         limit p_limit
       ) d
@@ -33,6 +41,12 @@ begin
     order by w.id
     for no key update of w skip locked
   loop
+    -- Messages in other databases are not checked.
+    continue when not queen.may_enter(array(
+      select distinct s.slot
+      from unnest(queen.open_queues(v_due.id)) o (name)
+      join queen.slots s on s.slot = queen.slot_of(o.name) and s.state <> 'gone'
+    ));
     v_now := queen.now();
     v_count := v_count + queen.see_to_workflow(v_due.id, p_limit, v_now);
     if exists (select 1 from queen.workflows w where w.id = v_due.id and w.ended_at is not null) then
@@ -40,6 +54,21 @@ begin
     end if;
   end loop;
   return query select v_count, v_ended;
+end
+$$;
+
+-- The queues to which the open steps of a run push.
+create or replace function queen.open_queues (p_id text)
+  returns text[]
+  language plpgsql
+  stable
+as $$
+begin
+  return array(
+    select distinct s.queue
+    from queen.workflow_steps s
+    where s.workflow_id = p_id and s.queue is not null and s.ended_at is null
+  );
 end
 $$;
 
@@ -97,7 +126,8 @@ begin
 end
 $$;
 
--- Whether all messages of a step were moved from the outbox to the log, and are not scheduled there any more.
+-- Whether all messages of a step were moved from the outbox to the log, here or in another database, and are not scheduled here
+-- any more.
 create or replace function queen.is_in_log (p_step queen.workflow_steps)
   returns boolean
   language plpgsql
@@ -113,7 +143,8 @@ begin
       from queen.workflow_parts p
       where p.workflow_id = p_step.workflow_id and p.step = p_step.name and p.state = 'active'
     ) m
-    join queen.outbox o on o.id = m.id
+    where exists (select 1 from queen.outbox o where o.id = m.id)
+      or exists (select 1 from queen.forwards f where f.outbox_id = m.id)
   ) and (
     p_step.delay_seconds is null
     or not exists (
@@ -131,7 +162,8 @@ $$;
 -- Why an active step will never finish, or null: its message cannot be moved to the log, or is no longer open in it.
 --
 -- A message is open if it is unclaimed or in a delivery. If no message of its partition that was stored before the step's
--- message reached the log is open, neither is the step's. If an older one is still open, the check has to wait for it.
+-- message reached the log is open, neither is the step's. If an older one is still open, the check has to wait for it. Messages
+-- in other databases can't be checked.
 create or replace function queen.loss_of (p_step queen.workflow_steps)
   returns text
   language plpgsql
@@ -163,6 +195,11 @@ begin
   ) into v_queue_id, v_group_id
   from queen.queues q
   where q.name = p_step.queue and q.deleted_at is null;
+  if v_queue_id is null and exists (select 1 from queen.databases) and not exists (
+    select 1 from queen.homes h join queen.slots s on s.slot = h.slot and s.state = 'owned' where h.name = p_step.queue
+  ) then
+    return null;
+  end if;
   if exists (
     select 1
     from queen.partitions p

@@ -1,0 +1,40 @@
+"""Databases and slots."""
+
+from queen.client.admin.base import Calls, name_of
+from queen.wire import resources as wire
+
+
+class ShardCalls(Calls):
+    """The databases of `queen.admin`."""
+
+    async def shards(self) -> wire.Shards:
+        """Return all databases, and the slots that have queues or are moving."""
+        return await self._get("/shards", wire.Shards)
+
+    async def move_slots(
+        self,
+        to: str,
+        *,
+        slot: int | None = None,
+        queue: str | None = None,
+        namespace: str | None = None,
+    ) -> wire.Operation:
+        """Move a slot, a queue or a namespace to another database, while it is in use."""
+        body = wire.MoveRequest(to=to, slot=slot, queue=queue, namespace=namespace)
+        started = await self._send("POST", "/shards/moves", body, wire.OperationStarted)
+        return started.operation
+
+    async def drain(self, database: str) -> wire.Operation:
+        """Move all slots of a database evenly to the others."""
+        body = wire.DrainRequest(database=database)
+        started = await self._send("POST", "/shards/drain", body, wire.OperationStarted)
+        return started.operation
+
+    async def rebalance(self, *, dry_run: bool = False) -> wire.Rebalanced:
+        """Move slots so that the load of all databases is even, or only return the plan."""
+        body = wire.RebalanceRequest(dry_run=dry_run)
+        return await self._send("POST", "/shards/rebalance", body, wire.Rebalanced)
+
+    async def remove_database(self, name: str) -> wire.ShardRemoved:
+        """Remove a database that owns no slots. Its name and number are never used again."""
+        return await self._send("DELETE", f"/shards/{name_of(name)}", None, wire.ShardRemoved)

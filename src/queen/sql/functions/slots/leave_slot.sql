@@ -1,0 +1,77 @@
+-- A slot moves: its owner rejects calls, then the other database owns it, then the former owner forgets it.
+
+-- Reject calls on a slot, because its last rows are copied now. Returns its epoch and the last ids of this database.
+--
+-- Calls that hold the slot end before. It can be repeated by the same or another process, whose copy counts then.
+-- Locks: the slot, exclusive. Raises QN018, QN025.
+create or replace function queen.leave_slot (p_slot smallint, p_to text, p_copier uuid)
+  returns table (epoch bigint, partition_id bigint, delivery_id bigint)
+  language plpgsql
+  volatile
+  security definer
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  perform queen.lock_slot(p_slot);
+  if exists (select 1 from queen.slots s where s.slot = p_slot and s.state = 'owned') then
+    perform queen.check_movable(p_slot);
+  end if;
+  update queen.slots s
+  set state = 'leaving', moved_to = p_to, copier = p_copier
+  where s.slot = p_slot and s.copied_to = p_to and s.state in ('owned', 'leaving');
+  if not found then
+    raise exception 'slot % does not move to % any more', p_slot, p_to using errcode = 'QN018';
+  end if;
+  perform queen.wake_slot(p_slot);
+  return query
+  select s.epoch, p.last_value, d.last_value
+  from queen.slots s
+  cross join queen.partitions_id_seq p
+  cross join queen.delivery_ids d
+  where s.slot = p_slot;
+end
+$$;
+
+-- Own a slot again, because the other database does not. The caller has made sure that no process can complete the move.
+create or replace function queen.keep_slot (p_slot smallint, p_copier uuid)
+  returns boolean
+  language plpgsql
+  volatile
+  security definer
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update queen.slots s
+  set state = 'owned', moved_to = null
+  where s.slot = p_slot and s.state = 'leaving' and s.copier = p_copier;
+  if not found then
+    return false;
+  end if;
+  perform queen.wake_slot(p_slot);
+  return true;
+end
+$$;
+
+-- The slot is gone, because another database owns it. Its queues are hidden until they are erased by the process that moved it.
+create or replace function queen.close_slot (p_slot smallint, p_to text, p_epoch bigint)
+  returns void
+  language plpgsql
+  volatile
+  security definer
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update queen.slots s
+  set state = 'gone', moved_to = p_to, epoch = p_epoch, copied_to = null, copier = null
+  where s.slot = p_slot and s.epoch < p_epoch;
+  if not found then
+    return;
+  end if;
+  delete from queen.rewrites r where r.partition_id >> 53 = p_slot;
+  delete from queen.schedules c where c.queue in (select h.name from queen.homes h where h.slot = p_slot);
+  update queen.queues q
+  set deleted_at = queen.now(), version = q.version + 1
+  where q.slot = p_slot and q.deleted_at is null;
+end
+$$;

@@ -1,0 +1,1 @@
+"""Transactions whose queues are in several databases."""

@@ -1,0 +1,1 @@
+"""Random programs on several databases whose slots move, join, leave and fail."""
