@@ -77,7 +77,10 @@ class Form(NamedTuple):
 
 
 _FULL: Final = Form(
-    int(os.environ.get("QUEEN_MOVES", "100")), int(os.environ.get("QUEEN_MESSAGES", "1000000")), 100, 200
+    int(os.environ.get("QUEEN_MOVES", "100")),
+    int(os.environ.get("QUEEN_MESSAGES", "1000000")),
+    100,
+    200,
 )
 _SHORT: Final = Form(5, 100, 10, 10)
 
