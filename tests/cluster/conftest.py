@@ -1,7 +1,7 @@
 """Three databases as one queue."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -34,6 +34,14 @@ async def databases(empty: dict[str, str]) -> dict[str, str]:
 
 @pytest.fixture
 async def cluster(databases: dict[str, str]) -> AsyncIterator[Cluster]:
+    async with opened(databases) as cluster:
+        connect_outboxes(cluster)
+        yield cluster
+
+
+@asynccontextmanager
+async def opened(databases: Mapping[str, str]) -> AsyncGenerator[Cluster]:
+    """The engines of databases that have joined."""
     async with AsyncExitStack() as stack:
         engines = {
             name: await stack.enter_async_context(await Engine.open(dsn))
@@ -41,7 +49,6 @@ async def cluster(databases: dict[str, str]) -> AsyncIterator[Cluster]:
         }
         cluster = Cluster(engines)
         await cluster.start()
-        connect_outboxes(cluster)
         stack.push_async_callback(cluster.close)
         yield cluster
 
@@ -65,3 +72,11 @@ def apart() -> Iterator[dict[str, Postgres]]:
     """A PostgreSQL server per database, which a test can kill."""
     with ExitStack() as stack:
         yield {name: stack.enter_context(Postgres(in_memory=True)) for name in NAMES}
+
+
+async def joined(servers: Mapping[str, Postgres]) -> dict[str, str]:
+    """A database in each server, by the same name. They have joined."""
+    name = f"queen_{uuid4().hex}"
+    databases = {each: server.create_database(name) for each, server in servers.items()}
+    await join(databases)
+    return databases

@@ -8,11 +8,10 @@ import random
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, NamedTuple
-from uuid import uuid4
 
 import pytest
 
-from queen.store.cluster.joining import join
+from tests.cluster.conftest import joined
 from tests.cluster.load import Load
 from tests.cluster.moves import BROKEN, Members, finish
 from tests.cluster.places import NAMES, ONE, home, slot_of
@@ -23,10 +22,7 @@ from tests.support.server import Server
 
 @pytest.fixture
 async def databases(apart: dict[str, Postgres]) -> dict[str, str]:
-    queen = f"queen_{uuid4().hex}"
-    found = {name: each.create_database(queen) for name, each in apart.items()}
-    await join(found)
-    return found
+    return await joined(apart)
 
 
 @pytest.fixture

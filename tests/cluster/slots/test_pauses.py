@@ -3,16 +3,13 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from typing import Final, NamedTuple
-from uuid import uuid4
 
 import pytest
 
 from queen.cluster.cluster import Cluster
-from queen.engine.engine import Engine
-from queen.store.cluster.joining import join
 from queen.wire.messages import PopRequest, PushItem
+from tests.cluster.conftest import joined, opened
 from tests.cluster.moves import Members
 from tests.cluster.places import ONE, home, slot_of
 from tests.cluster.reports import report
@@ -38,22 +35,12 @@ _FULL: Final = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 @pytest.fixture
 async def databases(apart: dict[str, Postgres]) -> dict[str, str]:
-    name = f"queen_{uuid4().hex}"
-    found = {each: server.create_database(name) for each, server in apart.items()}
-    await join(found)
-    return found
+    return await joined(apart)
 
 
 @pytest.fixture
 async def cluster(databases: dict[str, str]) -> AsyncIterator[Cluster]:
-    async with AsyncExitStack() as stack:
-        engines = {
-            name: await stack.enter_async_context(await Engine.open(dsn))
-            for name, dsn in databases.items()
-        }
-        cluster = Cluster(engines)
-        await cluster.start()
-        stack.push_async_callback(cluster.close)
+    async with opened(databases) as cluster:
         yield cluster
 
 
