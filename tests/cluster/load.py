@@ -11,6 +11,8 @@ import aiohttp
 from tests.support.server import Server
 
 _PARTITIONS: Final = 4
+_LOST_SECONDS: Final = 30.0
+"""Messages that are not delivered for this time are lost. A lease takes three seconds."""
 _FAILED: Final = (aiohttp.ClientError, TimeoutError, OSError)
 
 
@@ -37,6 +39,10 @@ class Load:
         """Messages whose acknowledgment was confirmed, and when."""
         self._tried: defaultdict[int, set[int]] = defaultdict(set)
         """Messages whose acknowledgment was sent, so it may have been applied."""
+        self._delivered_to = [0] * _PARTITIONS
+        """All messages of a partition before this one were delivered."""
+        self._delivered_at = time.monotonic()
+        """When the last messages were delivered."""
         self.duplicated: list[tuple[int, int]] = []
         """Messages that a pop returned although their acknowledgment was confirmed before it."""
         self.reordered: list[tuple[int, int]] = []
@@ -113,6 +119,7 @@ class Load:
 
     def _check(self, messages: Sequence[Any], began_at: float) -> None:
         """Check what a pop that began at this time returned."""
+        self._delivered_at = time.monotonic()
         delivered: set[tuple[int, int]] = set()
         for partition, n in (each["data"] for each in messages):
             if self._acked[partition].get(n, began_at) < began_at:
@@ -139,8 +146,17 @@ class Load:
                 self._acked[partition].setdefault(n, time.monotonic())
 
     def is_complete(self) -> bool:
-        """Whether all messages were delivered."""
-        return all(len(self._tried[at]) >= self.pushed[at] for at in range(_PARTITIONS))
+        """
+        Whether all messages were delivered, or none for so long that the others are lost.
+
+        A push that was not confirmed may be delivered too, so a count of messages proves nothing.
+        """
+        for at in range(_PARTITIONS):
+            tried = self._tried[at]
+            while self._delivered_to[at] in tried:
+                self._delivered_to[at] += 1
+        is_delivered = all(self._delivered_to[at] >= self.pushed[at] for at in range(_PARTITIONS))
+        return is_delivered or time.monotonic() - self._delivered_at > _LOST_SECONDS
 
     def judge(self) -> dict[str, int]:
         """How many messages were lost, delivered after their acknowledgment, or too early."""
