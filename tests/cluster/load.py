@@ -31,8 +31,12 @@ class Load:
         self._batch = batch
         self._ahead = ahead * batch
         self._queue = queue
-        self._tasks: list[asyncio.Task[None]] = []
+        self._producers: list[asyncio.Task[None]] = []
+        self._consumers: list[asyncio.Task[None]] = []
         self._is_pushing = True
+        """A push that was sent before may still be stored while this is false."""
+        self._is_stored = False
+        """All pushes have ended."""
         self.pushed = [0] * _PARTITIONS
         """How many messages of each partition are stored for certain."""
         self._acked: defaultdict[int, dict[int, float]] = defaultdict(dict)
@@ -50,9 +54,9 @@ class Load:
 
     def start(self) -> None:
         for at in range(_PARTITIONS):
-            self._tasks.append(asyncio.create_task(self._push(at)))
+            self._producers.append(asyncio.create_task(self._push(at)))
         for at in range(len(self._servers)):
-            self._tasks.append(asyncio.create_task(self._consume(self._servers[at])))
+            self._consumers.append(asyncio.create_task(self._consume(self._servers[at])))
 
     async def until(self, messages: int) -> None:
         """Wait until this many messages are stored."""
@@ -62,7 +66,9 @@ class Load:
     async def stop(self) -> None:
         """Stop the producers, and the consumers when all messages are consumed."""
         self._is_pushing = False
-        await asyncio.gather(*self._tasks)
+        await asyncio.gather(*self._producers)
+        self._is_stored = True
+        await asyncio.gather(*self._consumers)
 
     async def _call(self, at: int, path: str, body: Any) -> Any:  # noqa: ANN401 - any JSON
         """A reply with status 200 or 201, after as many attempts as it takes."""
@@ -99,7 +105,7 @@ class Load:
                 self.pushed[partition] += self._batch
 
     async def _consume(self, server: Server) -> None:
-        while self._is_pushing or not self.is_complete():
+        while not (self._is_stored and self.is_complete()):
             began_at = time.monotonic()
             try:
                 reply = await server.get(
