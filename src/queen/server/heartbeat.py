@@ -1,4 +1,4 @@
-"""Report that this process is running, and read the modes that all processes share."""
+"""Report that this process is running, and read the state that all processes share."""
 
 import contextlib
 import os
@@ -19,10 +19,10 @@ _POOLED_SECONDS: Final = 1.0
 
 class Heartbeat(PeriodicTask):
     """
-    The row of this process in the database, and the modes that all processes share.
+    The row of this process in the database, and the state that all processes share.
 
-    A process that changes a mode notifies the others. If a notification is lost, the next heartbeat
-    reads the change.
+    A process that changes a mode notifies the others, and so does an application that enqueues a
+    message. If a notification is lost, the next heartbeat reads the change.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Heartbeat(PeriodicTask):
             )
 
     async def beat(self) -> None:
-        """Report that this process is running, and apply the shared modes."""
+        """Report that this process is running, and apply the shared state."""
         shared = await self._engine.store.instances.pulse(
             self.id,
             host=self._host,
@@ -81,6 +81,10 @@ class Heartbeat(PeriodicTask):
         if self._redaction is not None and shared["redaction"] != self._redaction:
             await self._engine.forget_redacted(self._redaction)
         self._redaction = shared["redaction"]
+        if shared["has_outbox"]:
+            self._engine.outbox_mover.wake()
+        if shared["has_forwards"]:
+            self._engine.forwarder.wake()
         if shared["has_orphans"]:
             await self._adopt()
 

@@ -19,6 +19,8 @@ from tests.support.clock import Clock
 
 SETTINGS = Settings(retention_interval_ms=1_000, upkeep_look_seconds=1, producer_ttl_seconds=100)
 DAY = 86_400
+_AT_EACH_CHECK = ("scheduled", "workflows")
+"""Tasks that are due at each check. The others are due after their intervals."""
 
 
 @pytest.fixture
@@ -99,9 +101,59 @@ async def test_a_run_is_shown_and_is_due_again_after_its_interval(
     await upkeep.look()
 
     again = {row["name"]: row for row in await engine.store.database.fetch("duties")}
-    assert {
-        again[name]["epoch"] - first[name]["epoch"] for name in DUTIES if name != "evictions"
-    } == {1}
+    due = {*DUTIES} - {"evictions", *_AT_EACH_CHECK}
+    assert {again[name]["epoch"] - first[name]["epoch"] for name in due} == {1}
+
+
+async def test_a_task_without_work_is_a_success_without_a_run(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await upkeep.look()
+    before = {row["name"]: row for row in await engine.store.database.fetch("duties")}
+    await sweep(upkeep, clock, seconds=10)
+    idle = {row["name"]: row for row in await engine.store.database.fetch("duties")}
+    await push(engine, "orders", "a", delay_seconds=60)
+    await sweep(upkeep, clock, seconds=10)
+
+    busy = {row["name"]: row for row in await engine.store.database.fetch("duties")}
+    for name in _AT_EACH_CHECK:
+        assert idle[name]["epoch"] == before[name]["epoch"] == 0
+        assert idle[name]["last_success_at"] > before[name]["last_success_at"]
+    assert busy["scheduled"]["epoch"] == 1
+    assert busy["workflows"]["epoch"] == 0
+
+
+async def test_a_task_without_work_forgets_its_last_error(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await push(engine, "orders", "a", delay_seconds=1)
+    await fetch(engine, "alter function queen.promote_due rename to promote_nothing")
+    await sweep(upkeep, clock)
+    failed = {row["name"]: row for row in await engine.store.database.fetch("duties")}
+    assert failed["scheduled"]["error"]
+    assert await drain(engine, "orders") == ["a"]
+
+    await sweep(upkeep, clock)
+
+    ended = {row["name"]: row for row in await engine.store.database.fetch("duties")}
+    assert ended["scheduled"]["error"] is None
+
+
+async def test_a_task_of_another_process_is_not_recorded(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await push(engine, "orders", "a", delay_seconds=1)
+    assert await take(engine, 1, "scheduled") == 1
+    await clock.advance(seconds=2)
+    assert await drain(engine, "orders") == ["a"]
+
+    await sweep(upkeep, clock)
+    held = {row["name"]: row for row in await engine.store.database.fetch("duties")}
+    await sweep(upkeep, clock, seconds=61)
+
+    assert held["scheduled"]["last_run_at"] is None
+    free = {row["name"]: row for row in await engine.store.database.fetch("duties")}
+    assert free["scheduled"]["last_run_at"] is not None
 
 
 async def test_a_failing_task_records_its_error_and_stops_no_other(

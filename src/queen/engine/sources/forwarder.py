@@ -19,7 +19,8 @@ _LIMIT: Final = 500
 _BYTES: Final = 4 * 2**20
 _HOLD_SECONDS: Final = 3.0
 """How long a process keeps a queue without taking a batch of it."""
-_POLL_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 60.0
+"""The interval without messages. The heartbeat finds those of a process that died earlier."""
 _LONGEST_PAUSE_SECONDS: Final = 2.0
 
 

@@ -27,8 +27,8 @@ LEAD_SECONDS: Final = 3.0
 """How long a process leads without a renewal."""
 _AWAKE_SECONDS: Final = 1.0
 """Time without new messages before the mover sleeps."""
-_POLL_SECONDS: Final = 10.0
-"""The interval while it sleeps, in case a notification was lost."""
+_POLL_SECONDS: Final = 60.0
+"""The interval while it sleeps. If a notification was lost, the heartbeat wakes it earlier."""
 
 
 class OutboxTask(PeriodicTask):

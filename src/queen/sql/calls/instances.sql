@@ -1,8 +1,16 @@
 -- Server processes, and the maintenance modes that they share.
 
 -- name: pulse
--- Record that this process is running; returns the shared state.
-select is_push_off, is_pop_off, redaction, has_orphans from queen.pulse($1, $2, $3, $4, $5);
+-- Record that this process is running; returns the shared state, and whether messages wait for a process that moves or
+-- forwards them. Those of an awake appender don't wait.
+select
+  p.is_push_off, p.is_pop_off, p.redaction, p.has_orphans,
+  case
+    when exists (select 1 from queen.appender a where a.is_awake and a.until > queen.now()) then false
+    else exists (select 1 from queen.outbox o where o.error is null)
+  end as has_outbox,
+  exists (select 1 from queen.forwards) as has_forwards
+from queen.pulse($1, $2, $3, $4, $5) p;
 
 -- name: leave
 -- Remove this process from the list.
