@@ -161,7 +161,12 @@ class Members:
         async def move() -> Exception | None:
             try:
                 await moving
-            except (errors.QueenError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except (
+                errors.QueenError,
+                asyncpg.PostgresError,
+                asyncpg.InterfaceError,
+                TimeoutError,
+            ) as error:
                 return error
             finally:
                 self._gate.is_reached.set()

@@ -5,7 +5,7 @@ import hashlib
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from importlib.metadata import version
@@ -15,7 +15,7 @@ import asyncpg
 
 from queen import errors, sql
 from queen.sql.former_checksums import FORMER_CHECKSUMS
-from queen.store.connection.primary import Hosts, check_version
+from queen.store.connection.primary import CONNECT_SECONDS, Hosts, check_version
 
 _LOG = logging.getLogger("queen.store")
 _ATTEMPTS = 30
@@ -158,12 +158,20 @@ async def make_roles(dsn: str) -> None:
 
 
 @asynccontextmanager
-async def connected(dsn: str) -> AsyncGenerator["asyncpg.Connection[asyncpg.Record]"]:
-    """A connection to the primary, without named statements."""
+async def connected(
+    dsn: str, *, session: Mapping[str, str] | None = None, seconds: float = CONNECT_SECONDS
+) -> AsyncGenerator["asyncpg.Connection[asyncpg.Record]"]:
+    """
+    A connection to the primary, without named statements.
+
+    ``session``: its settings. ``seconds``: how long connecting may take.
+    """
     try:
         # PgBouncer would keep named statements on its server, where those of the next process
         # collide with them.
-        connection = await Hosts(dsn).connect(statement_cache_size=0)
+        connection = await Hosts(dsn).connect(
+            timeout=seconds, statement_cache_size=0, server_settings=dict(session or {})
+        )
     except (
         OSError,
         TimeoutError,

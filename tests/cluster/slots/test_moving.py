@@ -170,7 +170,11 @@ async def test_a_mover_that_was_replaced_changes_nothing(
             assert result is None or (
                 is_paused
                 and isinstance(
-                    result, errors.SlotMoved | asyncpg.PostgresError | asyncpg.InterfaceError
+                    result,
+                    errors.SlotMoved
+                    | asyncpg.PostgresError
+                    | asyncpg.InterfaceError
+                    | TimeoutError,
                 )
             )
 

@@ -71,7 +71,7 @@ def kinds(engine: Engine, databases: Mapping[str, str], moved: Moved) -> Mapping
     }
     return {
         **{name: partial(nullcontext, work) for name, work in works.items()},
-        MOVE_SLOTS: move_slots(databases, moved),
+        MOVE_SLOTS: move_slots(databases, moved, is_pooled=engine.settings.db_pgbouncer),
     }
 
 

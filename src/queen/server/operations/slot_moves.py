@@ -23,9 +23,11 @@ def arguments_of(moves: Sequence[Move]) -> dict[str, Any]:
     return {"moves": [[*each] for each in moves]}
 
 
-def move_slots(databases: Mapping[str, str], moved: Moved) -> Kind:
+def move_slots(databases: Mapping[str, str], moved: Moved, *, is_pooled: bool) -> Kind:
     """
     Move slots. ``databases``: connection URLs by name, the first database first.
+
+    ``is_pooled``: they lead through PgBouncer.
 
     A move never fails because a database is unavailable or something uses the slot. It waits, and
     the operation shows why.
@@ -33,7 +35,7 @@ def move_slots(databases: Mapping[str, str], moved: Moved) -> Kind:
 
     @asynccontextmanager
     async def opened() -> AsyncGenerator[Work]:
-        async with Mover(databases) as mover:
+        async with Mover(databases, is_pooled=is_pooled) as mover:
 
             async def work(arguments: Mapping[str, Any], cursor: int | None) -> Step:
                 try:

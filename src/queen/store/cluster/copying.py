@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from queen import sql
+from queen.store.cluster.deadlines import progressing
 from queen.store.cluster.tables import (
     KEYS_OF_SPREAD,
     SCHEDULED,
@@ -255,13 +256,26 @@ class Copier:
             if len(start) > _FRAME_BYTES:
                 if first is not None:
                     await self._target.execute(first)
-                await self._target.copy_to_table(
-                    source=_joined(start, chunks), format="binary", **into
-                )
+                await self._fill(start, chunks, into)
             return int((await reading).split()[-1])
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
+
+    async def _fill(
+        self, start: bytes, chunks: "asyncio.Queue[bytes | None]", into: Mapping[str, Any]
+    ) -> None:
+        """Copy data into a table of the target. Raises TimeoutError if no more data arrives."""
+        async with progressing(self._source, self._target) as pass_on:
+
+            async def passing() -> AsyncGenerator[bytes]:
+                pass_on()
+                yield start
+                while (chunk := await chunks.get()) is not None:
+                    pass_on()
+                    yield chunk
+
+            await self._target.copy_to_table(source=passing(), format="binary", **into)
 
     def _rows(self, table: Table) -> str:
         return f"queen.{table.name} t where {table.chosen(self._slot)}"
@@ -282,9 +296,3 @@ def _same(table: Table) -> str:
 def _into(table: str, columns: Sequence[str] = (), schema: str | None = None) -> dict[str, Any]:
     names = [each.strip('"') for each in columns] or None
     return {"table_name": table, "schema_name": schema, "columns": names}
-
-
-async def _joined(start: bytes, chunks: "asyncio.Queue[bytes | None]") -> AsyncGenerator[bytes]:
-    yield start
-    while (chunk := await chunks.get()) is not None:
-        yield chunk

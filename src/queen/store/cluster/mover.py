@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeVar
 import asyncpg
 
 from queen import errors, sql
+from queen.store.cluster.deadlines import ANSWER_SECONDS, Deadline, connected_for_moves
 from queen.store.cluster.joining import give
 from queen.store.cluster.moving import Member, Progress, SlotMove
-from queen.store.migrations import connected
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -23,6 +23,8 @@ _STEP_SECONDS: Final = 600.0
 """A step that takes longer is repeated with new connections."""
 _LAST_SECONDS: Final = 10.0
 """How long a step may continue when the process stops. A hand-over takes up to four seconds."""
+_GIVE_SECONDS: Final = 10.0
+"""For empty slots, which have nothing to copy."""
 
 
 class Move(NamedTuple):
@@ -40,9 +42,14 @@ class Mover:
     After an error it opens new connections, and continues from the state in the databases.
     """
 
-    def __init__(self, databases: Mapping[str, str]) -> None:
-        """``databases``: connection URLs by name, the first database first."""
+    def __init__(self, databases: Mapping[str, str], *, is_pooled: bool = False) -> None:
+        """
+        ``databases``: connection URLs by name, the first database first.
+
+        ``is_pooled``: they lead through PgBouncer.
+        """
         self._databases = dict(databases)
+        self._is_pooled = is_pooled
         self._first = next(iter(self._databases))
         self._opened = contextlib.AsyncExitStack()
         self._connections: dict[str, Connection] = {}
@@ -91,7 +98,8 @@ class Mover:
 
     async def _give(self, slots: list[int], source: str, target: str) -> set[int]:
         old, new, first = [await self._connection(each) for each in (source, target, self._first)]
-        return await give(old, new, first, target, slots)
+        with Deadline(_GIVE_SECONDS, old, new, first):
+            return await give(old, new, first, target, slots)
 
     async def _step(self, move: Move) -> Progress:
         if not self.has_begun(move):
@@ -102,14 +110,16 @@ class Mover:
     async def _abandon(self, move: Move) -> Progress:
         # Before it needs the target, which may be unavailable.
         source = await self._connection(move.source)
-        await source.execute(sql.CALLS["forget_copy"], move.slot, move.target)
+        with Deadline(ANSWER_SECONDS, source):
+            await source.execute(sql.CALLS["forget_copy"], move.slot, move.target)
         await self._give([], move.source, move.target)
         return await (await self._move(move)).abandon()
 
     async def _abandon_earlier(self, move: Move) -> None:
         """Erase what an earlier move to another database has left there."""
         connection = await self._connection(move.source)
-        state = await connection.fetchrow(sql.CALLS["slot_state"], move.slot)
+        with Deadline(ANSWER_SECONDS, connection):
+            state = await connection.fetchrow(sql.CALLS["slot_state"], move.slot)
         assert state is not None
         earlier: str | None = state["copied_to"]
         if state["state"] == "owned" and earlier in self._databases and earlier != move.target:
@@ -131,7 +141,8 @@ class Mover:
     async def _check(self, target: str) -> None:
         """Raise NotFound if the target was removed."""
         first = await self._connection(self._first)
-        rows = await first.fetch(sql.CALLS["databases"])
+        with Deadline(ANSWER_SECONDS, first):
+            rows = await first.fetch(sql.CALLS["databases"])
         if target not in {row["name"] for row in rows}:
             raise errors.NotFound(f"database {target} was removed")
 
@@ -143,7 +154,7 @@ class Mover:
                 )
             try:
                 self._connections[name] = await self._opened.enter_async_context(
-                    connected(self._databases[name])
+                    connected_for_moves(self._databases[name], is_pooled=self._is_pooled)
                 )
             except errors.DatabaseUnavailable as error:
                 raise errors.DatabaseUnavailable(f"database {name}: {error}") from error

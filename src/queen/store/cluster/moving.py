@@ -12,6 +12,7 @@ import asyncpg
 
 from queen import errors, sql
 from queen.store.cluster.copying import Copier, numbered
+from queen.store.cluster.deadlines import ANSWER_SECONDS, PATIENT_SECONDS, Deadline, transaction
 from queen.store.cluster.tables import BY_QUEUE, BY_SPREAD, LOCAL, SEGMENTS, TABLES
 
 if TYPE_CHECKING:
@@ -24,7 +25,11 @@ _MOST_ROUNDS: Final = 20
 """After this many rounds the slot moves too, although many rows of it change."""
 _HANDOVER_SECONDS: Final = 4.0
 """Servers repeat rejected calls for five seconds."""
-_PATIENCE_MS: Final = 10_000
+_PATIENCE: Final = """
+select
+  set_config('idle_in_transaction_session_timeout', '10s', true),
+  set_config('lock_timeout', '3s', true)
+"""
 """How long a process that is stopped in a transaction prevents others from continuing."""
 _FEW: Final = 1_000
 """The hand-over copies at most this many segments, of this many bytes together."""
@@ -43,6 +48,8 @@ select set_config('synchronous_commit', 'on', true)
 where current_setting('synchronous_commit') in ('off', 'local')
 """
 """The other database forgets what this transaction has copied, so a crash must not undo it."""
+_PATIENT: Final = ("next_segments", "forwards_of_slot", "forget_rewrites", "close_slot")
+"""Statements that may take longer than others."""
 _QUIET: Final = ("55P03", "QN025")
 """A transaction or something else uses the slot: the move is tried again."""
 
@@ -295,7 +302,7 @@ class SlotMove:
         epoch = left["epoch"] + 1
         is_ending = False
         try:
-            async with asyncio.timeout(_HANDOVER_SECONDS):
+            async with asyncio.timeout(_HANDOVER_SECONDS) as limit:
                 await self._value(
                     self._target, "pass_ids", left["partition_id"], left["delivery_id"]
                 )
@@ -303,6 +310,9 @@ class SlotMove:
                 async with self._arriving() as arrival:
                     await self._copy_last(arrival, counts)
                     await self._value(self._target, "own_slot", self._slot, self._token, epoch)
+                    if limit.expired():
+                        raise TimeoutError("the hand-over took too long")
+                    limit.reschedule(None)  # The commit has a limit of its own.
                     is_ending = True
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
             # If the commit was sent, only the target knows whether the slot has moved.
@@ -365,14 +375,12 @@ class SlotMove:
     @asynccontextmanager
     async def _arriving(self) -> AsyncGenerator[asyncpg.Record]:
         """A transaction of the target, while no other process continues the move."""
-        async with self._target.connection.transaction():
-            await self._target.connection.execute(
-                f"set local idle_in_transaction_session_timeout = {_PATIENCE_MS}"
-            )
-            await self._target.connection.execute(_DURABLE)
-            rows = await self._target.connection.fetch(
-                sql.CALLS["lock_arrival"], self._slot, self._token
-            )
+        connection = self._target.connection
+        async with transaction(connection):
+            with Deadline(ANSWER_SECONDS, connection):
+                await connection.execute(_PATIENCE)
+                await connection.execute(_DURABLE)
+                rows = await connection.fetch(sql.CALLS["lock_arrival"], self._slot, self._token)
             if not rows:
                 raise errors.SlotMoved(f"Another process moves slot {self._slot}.")
             yield rows[0]
@@ -384,12 +392,16 @@ class SlotMove:
         await self._value(member, name, self._slot, *arguments)
 
     async def _value(self, member: Member, name: str, *arguments: object) -> Any:  # noqa: ANN401 - any column
-        return await member.connection.fetchval(sql.CALLS[name], *arguments)
+        rows = await self._fetch(member, name, *arguments)
+        return rows[0][0] if rows else None
 
     async def _row(self, member: Member, name: str, *arguments: object) -> asyncpg.Record:
-        row = await member.connection.fetchrow(sql.CALLS[name], *arguments)
-        assert row is not None
-        return row
+        return (await self._fetch(member, name, *arguments))[0]
+
+    async def _fetch(self, member: Member, name: str, *arguments: object) -> list[asyncpg.Record]:
+        seconds = PATIENT_SECONDS if name in _PATIENT else ANSWER_SECONDS
+        with Deadline(seconds, member.connection):
+            return await member.connection.fetch(sql.CALLS[name], *arguments)
 
 
 def _newer(since: int) -> str:
