@@ -124,7 +124,7 @@ async def progressing(*connections: "Connection") -> "AsyncGenerator[Callable[[]
             yield pass_on
     except Exception as error:
         if limit.expired():
-            # On a lost connection, asyncpg's own errors don't tell that.
+            # On a lost connection, asyncpg raises errors of its own code.
             raise TimeoutError("a copy received no data, or lost a connection") from error
         raise
     finally:
