@@ -196,9 +196,11 @@ class Cluster:
             "digest": digest,
             "is_json": is_json,
         }
-        if self._alone is not None:
+        if self._alone is None:
+            return self._pushes.push(items, options)
+        if producer_id is None or len(items) == 1:
             return self._alone.push(items, **options)
-        return self._pushes.push(items, options)
+        return self._pushes.push_to_one(items, options)
 
     def acknowledge(
         self, acknowledgments: Sequence[Acknowledgment], *, consumer_group: str | None = None
