@@ -1406,6 +1406,16 @@ CREATE FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) RETURNS
 
 
 --
+-- Name: follows_forwards(smallint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.follows_forwards(p_slot smallint) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: forget_audit(bigint, double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -7177,6 +7187,13 @@ REVOKE ALL ON FUNCTION queen.fire(p_names text[], p_ticks timestamp with time zo
 --
 
 REVOKE ALL ON FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION follows_forwards(p_slot smallint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.follows_forwards(p_slot smallint) FROM PUBLIC;
 
 
 --

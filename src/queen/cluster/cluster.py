@@ -268,6 +268,23 @@ class Cluster:
             is_rolled_back_on_duplicate=is_rolled_back_on_duplicate,
         )
 
+    async def first_outcome(
+        self,
+        items: Sequence[PushItem],
+        *,
+        producer_id: str,
+        sequence: int | None,
+        scope: str,
+        digest: bytes,
+    ) -> PushResult | None:
+        """The outcome of a numbered request that one of several databases has applied, or None."""
+        if self.is_alone:
+            return None
+        numbers: dict[str, Any] = {"producer_id": producer_id, "sequence": sequence}
+        return await self._pushes.numbered.first_outcome(
+            items, {**numbers, "scope": scope, "digest": digest}
+        )
+
     async def pop(self, request: PopRequest) -> Popped:
         """Claim messages of one database, and wait for them if requested."""
         if self._alone is not None:

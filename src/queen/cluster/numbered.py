@@ -1,4 +1,4 @@
-"""Numbered pushes to spread queues, which are stored once per slot."""
+"""Numbered requests: pushes to spread queues, and first outcomes of repeats."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -16,9 +16,9 @@ Push: TypeAlias = Callable[[int, Sequence[PushItem], dict[str, Any]], Awaitable[
 """Store the items of one slot, with these options of `Engine.push`."""
 
 
-class NumberedPushes:
+class NumberedRequests:
     """
-    Divides numbered pushes by the slots of their partitions.
+    Finds the first outcomes of numbered requests, and divides pushes by the slots of partitions.
 
     Each slot has a producer of its own, whose last number moves with the slot. So if one fails, a
     repeat of the request stores only what is missing. The slot of a partition depends only on its
@@ -80,10 +80,34 @@ class NumberedPushes:
             break
         return None
 
+    async def first_outcome(
+        self, items: Sequence[PushItem], options: dict[str, Any]
+    ) -> PushResult | None:
+        """
+        The outcome of a request that one of the databases has applied, or None.
+
+        For a repeat whose database can't be found, for example because its queues were separated.
+        Raises DatabaseUnavailable if a database that does not respond may have applied it.
+        """
+        failure: errors.QueenError | None = None
+        for engine in self._engines:
+            try:
+                if (first := await engine.repeat_push(items, **_numbers(options))) is not None:
+                    return first
+            except (errors.DatabaseUnavailable, errors.OutcomeUnknown) as error:
+                failure = error
+        if failure is not None:
+            raise errors.DatabaseUnavailable(f"it may have applied this request: {failure}")
+        return None
+
     async def _repeat(
         self, slot: int, items: Sequence[PushItem], options: dict[str, Any]
     ) -> PushResult | None:
-        own = {name: value for name, value in options.items() if name != "is_json"}
         return await self._following.follow(
-            [slot], lambda: self._following.engine(slot).repeat_push(items, **own)
+            [slot],
+            lambda: self._following.engine(slot).repeat_push(items, **_numbers(options)),
         )
+
+
+def _numbers(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: options[name] for name in ("producer_id", "sequence", "scope", "digest")}

@@ -7,7 +7,7 @@ from typing import Any
 from queen import errors
 from queen.cluster.divided import Divided
 from queen.cluster.following import Following, Where
-from queen.cluster.numbered import NumberedPushes
+from queen.cluster.numbered import NumberedRequests
 from queen.cluster.places import Places, hashed, slot_in
 from queen.cluster.results import ScatteredResult, failed_push
 from queen.cluster.spreads import Spreads
@@ -33,7 +33,7 @@ class Pushes:
         self._places = places
         self._following = following
         self._spreads = spreads
-        self._by_slot = NumberedPushes(engines.values(), following)
+        self.numbered = NumberedRequests(engines.values(), following)
 
     async def push(self, items: Sequence[PushItem], options: dict[str, Any]) -> PushResult:
         """Store messages, as `Engine.push` does."""
@@ -42,8 +42,16 @@ class Pushes:
             needed = self._needed(items, slots)
             # This depends only on names, so a repeat is divided in the same way after a move.
             if len(needed) > 1 and all(slots.get(each.queue) == SPREAD for each in items):
-                return await self._by_slot.push(items, options, self._push_to_slot)
-            return await self._following.follow(needed, lambda: self._push_together(items, options))
+                return await self.numbered.push(items, options, self._push_to_slot)
+            try:
+                return await self._following.follow(
+                    needed, lambda: self._push_together(items, options)
+                )
+            except errors.CrossShard:
+                # All its queues were in one database when it was stored, if it is a repeat.
+                if (first := await self.numbered.first_outcome(items, options)) is None:
+                    raise
+                return first
         is_buffered = False
 
         async def store(engine: Engine, some: Sequence[PushItem]) -> PushResult:
@@ -72,7 +80,7 @@ class Pushes:
         It is divided as in several databases, because others may join before it is repeated.
         """
         if len({hashed(each.partition) for each in items}) > 1 and await self._are_spread(items):
-            return await self._by_slot.push(items, options, self._push_to_first)
+            return await self.numbered.push(items, options, self._push_to_first)
         return await self._first.push(items, **options)
 
     async def _are_spread(self, items: Sequence[PushItem]) -> bool:
