@@ -1069,6 +1069,16 @@ CREATE FUNCTION queen.end_forwards(p_queue text, p_sequence bigint) RETURNS void
 
 
 --
+-- Name: end_reservation(text, text, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.end_reservation(p_name text, p_database text, p_until timestamp with time zone) RETURNS void
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: end_workflow(queen.workflows, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2900,6 +2910,16 @@ CREATE FUNCTION queen.report_progress(p_id bigint, p_token uuid, p_transaction_i
 
 
 --
+-- Name: reserve(text, text, double precision); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.reserve(p_name text, p_database text, p_seconds double precision) RETURNS timestamp with time zone
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: reset_steps(text, text[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -4679,6 +4699,17 @@ CREATE TABLE queen.replays (
 
 
 --
+-- Name: reservations; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.reservations (
+    name text NOT NULL,
+    database text NOT NULL,
+    until timestamp with time zone NOT NULL
+);
+
+
+--
 -- Name: results; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -5569,6 +5600,14 @@ ALTER TABLE ONLY queen.renumberings
 
 ALTER TABLE ONLY queen.replays
     ADD CONSTRAINT replays_pkey PRIMARY KEY (name);
+
+
+--
+-- Name: reservations reservations_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.reservations
+    ADD CONSTRAINT reservations_pkey PRIMARY KEY (name);
 
 
 --
@@ -6973,6 +7012,13 @@ REVOKE ALL ON FUNCTION queen.end_forwards(p_queue text, p_sequence bigint) FROM 
 
 
 --
+-- Name: FUNCTION end_reservation(p_name text, p_database text, p_until timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.end_reservation(p_name text, p_database text, p_until timestamp with time zone) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION end_workflow(p_run queen.workflows, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -8181,6 +8227,13 @@ REVOKE ALL ON FUNCTION queen.report_duty(p_name text, p_epoch bigint, p_seconds 
 --
 
 REVOKE ALL ON FUNCTION queen.report_progress(p_id bigint, p_token uuid, p_transaction_id text, p_partition_id bigint, p_offset bigint, p_progress bytea, p_seconds double precision) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION reserve(p_name text, p_database text, p_seconds double precision); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.reserve(p_name text, p_database text, p_seconds double precision) FROM PUBLIC;
 
 
 --

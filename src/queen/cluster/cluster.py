@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -125,6 +126,16 @@ class Cluster:
         spread = [name] if is_spread else []
         slots = await self.places.claim({name: namespace or ""}, spread=spread)
         return self.following.engine(slots[name])
+
+    def reserved(self, name: str, engine: Engine) -> AbstractAsyncContextManager[None]:
+        """
+        Reserve a name while an object is created in one of several databases.
+
+        Raises Overloaded if it is created in another one now.
+        """
+        if self.is_alone:
+            return nullcontext()
+        return self.places.reserved(name, self.following.name(engine))
 
     def of_id(self, id_: int) -> Engine:
         """The engine of a partition or delivery."""

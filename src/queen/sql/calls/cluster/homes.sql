@@ -12,6 +12,14 @@ select name, slot from queen.claim_homes($1, $2, $3);
 -- Store slots that the first database decided.
 select queen.copy_homes($1, $2);
 
+-- name: reserve
+-- Reserve a name for a database. Returns until when, or null if it is reserved for another one.
+select queen.reserve($1, $2, $3) as until;
+
+-- name: end_reservation
+-- End a reservation, unless another request has extended it.
+select queen.end_reservation($1, $2, $3);
+
 -- name: owned_slots
 -- The slots that this database owns.
 select slot, epoch from queen.slots where state = 'owned';
