@@ -1572,6 +1572,10 @@ CREATE FUNCTION queen.forward(p_ids bigint[], p_queues text[]) RETURNS boolean
 CREATE FUNCTION queen.forward_pushes(p_queues text[], p_items text[], p_payloads text[], p_delays double precision[], p_ids bigint[], p_kinds text[]) RETURNS SETOF text
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 

@@ -156,7 +156,7 @@ class Places:
             self._looking = asyncio.create_task(self._look())
         looking = asyncio.shield(self._looking)
         try:
-            with contextlib.suppress(TimeoutError, errors.ServiceError):
+            with contextlib.suppress(TimeoutError, errors.ServiceError, errors.OutcomeUnknown):
                 await asyncio.wait_for(looking, seconds)
         finally:
             self._awaited[name] -= 1

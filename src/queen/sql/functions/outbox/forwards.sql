@@ -59,6 +59,8 @@ create or replace function queen.forward_pushes (
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now   timestamptz;
