@@ -683,21 +683,21 @@ CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level
 
 
 --
--- Name: close_slot(smallint, text, bigint); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: close_given_slots(smallint[], bigint[], text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.close_slot(p_slot smallint, p_to text, p_epoch bigint) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER
+CREATE FUNCTION queen.close_given_slots(p_slots smallint[], p_epochs bigint[], p_to text) RETURNS void
+    LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
 --
--- Name: close_slots(text); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: close_slot(smallint, text, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.close_slots(p_to text) RETURNS void
-    LANGUAGE sql SECURITY DEFINER
+CREATE FUNCTION queen.close_slot(p_slot smallint, p_to text, p_epoch bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -6757,17 +6757,17 @@ REVOKE ALL ON FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, 
 
 
 --
+-- Name: FUNCTION close_given_slots(p_slots smallint[], p_epochs bigint[], p_to text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.close_given_slots(p_slots smallint[], p_epochs bigint[], p_to text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION close_slot(p_slot smallint, p_to text, p_epoch bigint); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.close_slot(p_slot smallint, p_to text, p_epoch bigint) FROM PUBLIC;
-
-
---
--- Name: FUNCTION close_slots(p_to text); Type: ACL; Schema: queen; Owner: -
---
-
-REVOKE ALL ON FUNCTION queen.close_slots(p_to text) FROM PUBLIC;
 
 
 --

@@ -4,3 +4,6 @@ create table queen.reservations (
   database text not null,
   until    timestamptz not null
 );
+
+-- Replaced by close_given_slots.
+drop function if exists queen.close_slots (text);

@@ -183,6 +183,6 @@ select s.slot, s.epoch from queen.leave_slots($1, $2) l join queen.slots s on s.
 -- Own slots that are leaving another database.
 select queen.own_slots($1, $2);
 
--- name: close_slots
+-- name: close_given_slots
 -- Slots that were leaving have another owner now.
-select queen.close_slots($1);
+select queen.close_given_slots($1, $2, $3);
