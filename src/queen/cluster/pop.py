@@ -91,7 +91,7 @@ def _is_one_back(away: Sequence[Engine]) -> bool:
 async def _wait_in_turns(
     engines: Sequence[Engine], away: Sequence[Engine], request: PopRequest
 ) -> Popped:
-    """Wait until there are messages, or one of the databases that are away is back."""
+    """Wait until there are messages, or an unavailable database is back. ``away``: these."""
     ends_at = time.monotonic() + request.timeout_seconds
     for engine in itertools.cycle(engines):
         left = ends_at - time.monotonic()
@@ -108,7 +108,7 @@ async def _wait_in_turns(
 async def _wait_at_all(
     engines: Sequence[Engine], away: Sequence[Engine], request: PopRequest
 ) -> Popped:
-    """Wait until there are messages, or one of the databases that are away is back."""
+    """Wait until there are messages, or an unavailable database is back. ``away``: these."""
     waits = {asyncio.create_task(engine.pop(request)): engine for engine in engines}
     chosen: asyncio.Task[list[Delivery]] | None = None
     failure: BaseException | None = None

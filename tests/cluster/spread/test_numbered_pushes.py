@@ -1,7 +1,7 @@
 """Numbered pushes to spread queues are stored once, however many databases there are."""
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
@@ -25,7 +25,7 @@ QUEUE = "orders"
 
 
 @asynccontextmanager
-async def running(databases: dict[str, str]) -> AsyncIterator[Cluster]:
+async def running(databases: dict[str, str]) -> AsyncGenerator[Cluster]:
     """A server process with these databases."""
     engines = {name: await Engine.open(dsn) for name, dsn in databases.items()}
     cluster = Cluster(engines)

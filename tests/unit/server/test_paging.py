@@ -15,7 +15,7 @@ class Entry(NamedTuple):
 
 
 class Database:
-    """A sorted list. Its cursor is the name of the last entry of a page."""
+    """A sorted list. Its cursor is the last name in a page."""
 
     def __init__(self, *names: str, scanned: int = 100) -> None:
         self.names = [*names]

@@ -36,8 +36,8 @@ begin
 end
 $$;
 
--- Whether pushes of transactions to queues of a slot of this database follow others in forwards. They can't be stored while the
--- slot is leaving. It is a search per queue of the slot, so a long backlog of other queues does not matter.
+-- Whether pushes of transactions wait in forwards although this database owns the slot of their queue. They can't be stored while
+-- the slot is leaving. It is a search per queue of the slot, so a long backlog of other queues does not matter.
 create or replace function queen.follows_forwards (p_slot smallint)
   returns boolean
   language sql
