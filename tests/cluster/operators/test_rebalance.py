@@ -72,6 +72,7 @@ async def test_slots_move_until_the_load_is_even(server: Server, tmp_path: Path)
     moved = await shell.run("shard", "rebalance", "--yes", "--wait", "-o", "json")
 
     assert moved.code == 0, moved.err
+    assert moved.json["operation"]["kind"] == "move_slots"
     assert f"done: moved {len(moved.json['moves'])} of" in moved.err
     for move in moved.json["moves"]:
         for queue in move["queues"]:

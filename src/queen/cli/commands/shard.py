@@ -112,11 +112,18 @@ def rebalance(
 
     async def work(queen: "Queen") -> "Operation | None":
         plan = await queen.admin.rebalance(dry_run=True)
-        _show_plan(plan, output)
-        if dry_run or not plan.moves:
+        is_over = dry_run or not plan.moves
+        # Scripts get one document, with the operation.
+        is_shown_later = yes and not is_over and output is not Format.TABLE
+        if not is_shown_later:
+            _show_plan(plan, output)
+        if is_over:
             return None
         confirm(f"move {_slots(len(plan.moves))}", yes=yes)
-        operation = (await queen.admin.rebalance(moves=plan.moves)).operation
+        begun = await queen.admin.rebalance(moves=plan.moves)
+        if is_shown_later:
+            _show_plan(begun, output)
+        operation = begun.operation
         return await _follow(queen, operation) if wait and operation else operation
 
     operation = run(server, work)
