@@ -204,6 +204,9 @@ class Deliveries:
                 raise
             else:
                 popped = Popped(engine, deliveries)
+                if not _moved(acknowledged):
+                    results.set_result(acknowledged)
+                    return acknowledged, popped
                 again = self._again(acknowledgments, acknowledged, group)
                 try:
                     return await asyncio.shield(_begin(again, results)), popped
@@ -242,8 +245,7 @@ class Deliveries:
         group: str | None,
     ) -> list[Acknowledged]:
         """Send those again that were rejected because their slot has moved."""
-        moved = [at for at, each in enumerate(answers) if each.code == errors.SlotMoved.code]
-        if not moved:
+        if not (moved := _moved(answers)):
             return answers
         again = await self.acknowledge([acknowledgments[at] for at in moved], group)
         found = dict(enumerate(answers)) | dict(zip(moved, again, strict=True))
@@ -252,6 +254,11 @@ class Deliveries:
 
 async def _pop_at(engine: Engine, request: PopRequest) -> list[Delivery]:
     return await engine.pop(request)
+
+
+def _moved(answers: Sequence[Acknowledged]) -> list[int]:
+    """Those that were rejected because their slot has moved."""
+    return [at for at, each in enumerate(answers) if each.code == errors.SlotMoved.code]
 
 
 def _begin(
