@@ -10,7 +10,7 @@ import pytest
 from queen import errors
 from queen.cluster.cluster import Cluster
 from queen.engine.engine import Engine
-from queen.wire.messages import Acknowledgment, PopRequest, PushItem
+from queen.wire.messages import Acknowledged, Acknowledgment, PopRequest, PushItem
 from tests.cluster.places import ONE, THREE, TWO, home, named
 from tests.engine.helpers import item, lease, message, values
 
@@ -140,6 +140,24 @@ async def test_a_transaction_needs_one_database(cluster: Cluster) -> None:
         await cluster.of_transaction(required_leases=[lease(delivery)], items=[item(TWO, 1)])
     engine = await cluster.of_transaction(acknowledgments=done, items=[item(same, 1)])
     assert engine is cluster.engines["main"]
+
+
+async def test_acknowledgments_of_a_cancelled_pop_are_applied(cluster: Cluster) -> None:
+    """The client of a stream reads their results, also if it cancels the pop."""
+    await cluster.push([item(TWO, 1, transaction_id="t")])
+    assert (await cluster.pop(PopRequest(queue=TWO))).deliveries
+    results: asyncio.Future[list[Acknowledged]] = asyncio.get_running_loop().create_future()
+    popping = asyncio.create_task(
+        cluster.pop_and_acknowledge(
+            PopRequest(queue=TWO), [Acknowledgment(transaction_id="t")], results=results
+        )
+    )
+    await asyncio.sleep(0)  # It searches the message now.
+    popping.cancel()
+
+    async with asyncio.timeout(10):
+        assert [each.success for each in await results] == [True]
+    assert popping.cancelled()
 
 
 async def test_a_pop_waits_for_a_queue_that_is_created_elsewhere(

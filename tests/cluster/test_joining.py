@@ -2,7 +2,7 @@
 
 import pytest
 
-from queen import errors
+from queen import errors, sql
 from queen.engine.engine import Engine
 from queen.store.cluster.joining import join, missing
 from queen.store.migrations import connected, migrate
@@ -69,6 +69,28 @@ async def test_an_interrupted_step_is_completed(empty: dict[str, str], step: str
         row = await leader.fetchrow("select state, moved_to from queen.slots where slot = $1", slot)
         assert row is not None
         assert tuple(row) == ("gone", "two")
+
+
+async def test_slots_that_two_processes_give_are_closed_by_their_own(
+    empty: dict[str, str],
+) -> None:
+    """If one of them dies, the other has not closed slots that no database owns."""
+    two = {name: empty[name] for name in ("main", "two")}
+    await join(two)
+    async with connected(empty["main"]) as leader, connected(empty["two"]) as follower:
+        query = "select slot from queen.slots where state = 'owned' and slot > 0 order by 1 limit 2"
+        first, second = [row["slot"] for row in await leader.fetch(query)]
+        leave = sql.CALLS["leave_slots"]
+        (given,) = await leader.fetch(leave, [first], "two")
+        arguments = [given["slot"]], [given["epoch"]]
+        await follower.execute(sql.CALLS["own_slots"], *arguments)
+        await leader.fetch(leave, [second], "two")  # Another process does so, and dies.
+
+        await leader.execute(sql.CALLS["close_given_slots"], *arguments, "two")
+        await join(two)
+
+    assert {first, second} <= await owned(empty["two"])
+    assert not {first, second} & await owned(empty["main"])
 
 
 async def test_queues_stay_in_the_first_database(empty: dict[str, str]) -> None:

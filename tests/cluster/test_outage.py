@@ -62,6 +62,24 @@ async def taken(server: Server, queue: str) -> list[int]:
     return [] if reply.status != 200 else [each["data"] for each in reply.body["messages"]]
 
 
+async def test_a_worker_renews_its_leases_while_another_database_is_down(
+    server: Server, second: Postgres
+) -> None:
+    jobs: list[dict[str, str]] = []
+    leases: list[str] = []
+    for queue in (ONE, TWO):
+        (message,) = (await server.get(f"/pop/queue/{queue}")).body["messages"]
+        jobs.append({"id": "job", "messageId": message["id"]})
+        leases.append(message["leaseId"])
+    second.kill()
+
+    reply = await server.post("/jobs/renew", {"leaseIds": leases, "jobs": jobs, "seconds": 60})
+
+    assert reply.status == 200, reply.body
+    assert [each["success"] for each in reply.body["results"]] == [True, False]
+    assert reply.body["cancelled"] == []
+
+
 async def test_the_others_work_while_one_is_down(server: Server, second: Postgres) -> None:
     second.kill()
 

@@ -683,21 +683,21 @@ CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level
 
 
 --
--- Name: close_slot(smallint, text, bigint); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: close_given_slots(smallint[], bigint[], text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.close_slot(p_slot smallint, p_to text, p_epoch bigint) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER
+CREATE FUNCTION queen.close_given_slots(p_slots smallint[], p_epochs bigint[], p_to text) RETURNS void
+    LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
 --
--- Name: close_slots(text); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: close_slot(smallint, text, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.close_slots(p_to text) RETURNS void
-    LANGUAGE sql SECURITY DEFINER
+CREATE FUNCTION queen.close_slot(p_slot smallint, p_to text, p_epoch bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -1069,6 +1069,16 @@ CREATE FUNCTION queen.end_forwards(p_queue text, p_sequence bigint) RETURNS void
 
 
 --
+-- Name: end_reservation(text, text, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.end_reservation(p_name text, p_database text, p_until timestamp with time zone) RETURNS void
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: end_workflow(queen.workflows, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1406,6 +1416,16 @@ CREATE FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) RETURNS
 
 
 --
+-- Name: follows_forwards(smallint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.follows_forwards(p_slot smallint) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: forget_audit(bigint, double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1552,6 +1572,10 @@ CREATE FUNCTION queen.forward(p_ids bigint[], p_queues text[]) RETURNS boolean
 CREATE FUNCTION queen.forward_pushes(p_queues text[], p_items text[], p_payloads text[], p_delays double precision[], p_ids bigint[], p_kinds text[]) RETURNS SETOF text
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -2886,6 +2910,16 @@ CREATE FUNCTION queen.report_progress(p_id bigint, p_token uuid, p_transaction_i
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: reserve(text, text, double precision); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.reserve(p_name text, p_database text, p_seconds double precision) RETURNS timestamp with time zone
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -4669,6 +4703,17 @@ CREATE TABLE queen.replays (
 
 
 --
+-- Name: reservations; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.reservations (
+    name text NOT NULL,
+    database text NOT NULL,
+    until timestamp with time zone NOT NULL
+);
+
+
+--
 -- Name: results; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -5559,6 +5604,14 @@ ALTER TABLE ONLY queen.renumberings
 
 ALTER TABLE ONLY queen.replays
     ADD CONSTRAINT replays_pkey PRIMARY KEY (name);
+
+
+--
+-- Name: reservations reservations_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.reservations
+    ADD CONSTRAINT reservations_pkey PRIMARY KEY (name);
 
 
 --
@@ -6704,17 +6757,17 @@ REVOKE ALL ON FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, 
 
 
 --
+-- Name: FUNCTION close_given_slots(p_slots smallint[], p_epochs bigint[], p_to text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.close_given_slots(p_slots smallint[], p_epochs bigint[], p_to text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION close_slot(p_slot smallint, p_to text, p_epoch bigint); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.close_slot(p_slot smallint, p_to text, p_epoch bigint) FROM PUBLIC;
-
-
---
--- Name: FUNCTION close_slots(p_to text); Type: ACL; Schema: queen; Owner: -
---
-
-REVOKE ALL ON FUNCTION queen.close_slots(p_to text) FROM PUBLIC;
 
 
 --
@@ -6963,6 +7016,13 @@ REVOKE ALL ON FUNCTION queen.end_forwards(p_queue text, p_sequence bigint) FROM 
 
 
 --
+-- Name: FUNCTION end_reservation(p_name text, p_database text, p_until timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.end_reservation(p_name text, p_database text, p_until timestamp with time zone) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION end_workflow(p_run queen.workflows, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -7177,6 +7237,13 @@ REVOKE ALL ON FUNCTION queen.fire(p_names text[], p_ticks timestamp with time zo
 --
 
 REVOKE ALL ON FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION follows_forwards(p_slot smallint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.follows_forwards(p_slot smallint) FROM PUBLIC;
 
 
 --
@@ -8164,6 +8231,13 @@ REVOKE ALL ON FUNCTION queen.report_duty(p_name text, p_epoch bigint, p_seconds 
 --
 
 REVOKE ALL ON FUNCTION queen.report_progress(p_id bigint, p_token uuid, p_transaction_id text, p_partition_id bigint, p_offset bigint, p_progress bytea, p_seconds double precision) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION reserve(p_name text, p_database text, p_seconds double precision); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.reserve(p_name text, p_database text, p_seconds double precision) FROM PUBLIC;
 
 
 --

@@ -72,7 +72,7 @@ export const rebalanceTexts = {
   open: "Rebalance",
   title: "Rebalance databases",
   description:
-    "Move slots so that the load of all databases is even, while their queues are in use. The plan is made again when you start, because the load changes.",
+    "Move slots so that the load of all databases is even, while their queues are in use. If a slot has moved before you start, the server rejects the plan.",
   action: "Move slots",
   planning: "Planning…",
   count: (moves: number) => (moves ? `${plural(moves, "slot")} will move.` : "The load is even. No slot needs to move."),

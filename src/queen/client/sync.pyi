@@ -490,7 +490,9 @@ class SyncAdmin:
         """Move a slot, a queue or a namespace to another database, while it is in use."""
     def drain(self, database: str) -> _resources.Operation:
         """Move all slots of a database evenly to the others."""
-    def rebalance(self, *, dry_run: bool = False) -> _resources.Rebalanced:
+    def rebalance(
+        self, *, dry_run: bool = False, moves: Sequence[_resources.PlannedMove] | None = None
+    ) -> _resources.Rebalanced:
         """Move slots so that the load of all databases is even, or only return the plan."""
     def remove_database(self, name: str) -> _resources.ShardRemoved:
         """Remove a database that owns no slots. Its name and number are never used again."""

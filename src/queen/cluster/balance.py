@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, get_args
 
+from queen import errors
 from queen.cluster.results import grouped
 from queen.store.cluster.mover import Move
 
@@ -57,7 +58,7 @@ class Rebalance(NamedTuple):
     databases: list[str]
     slots: list[UsedSlot]
     """Before the moves."""
-    moves: list[PlannedMove]
+    moves: Sequence[PlannedMove]
 
     @property
     def before(self) -> dict[str, Weight]:
@@ -96,6 +97,25 @@ def plan(
         while len(plans.moves) < most and plans.add(measure):
             pass
     return plans.moves
+
+
+def check(
+    moves: Sequence[PlannedMove], databases: Collection[str], slots: Iterable[UsedSlot]
+) -> None:
+    """Raise unless the moves of an earlier plan are still possible."""
+    where = {each.slot: each.database for each in slots}
+    if len({each.move.slot for each in moves}) < len(moves):
+        raise errors.BadRequest("a slot moves twice")
+    for move, _ in moves:
+        if move.target not in databases:
+            raise errors.NotFound(f"database {move.target} does not exist")
+        if move.source == move.target:
+            raise errors.BadRequest(f"slot {move.slot} moves to the database that it is in")
+        if where.get(move.slot) != move.source:
+            raise errors.Conflict(
+                f"Slot {move.slot} is not in database {move.source} any more, or has no queues."
+                " No slot was moved. Request a new plan."
+            )
 
 
 class _Plan:

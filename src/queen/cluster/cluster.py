@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -126,6 +127,16 @@ class Cluster:
         slots = await self.places.claim({name: namespace or ""}, spread=spread)
         return self.following.engine(slots[name])
 
+    def reserved(self, name: str, engine: Engine) -> AbstractAsyncContextManager[None]:
+        """
+        Reserve a name while an object is created in one of several databases.
+
+        Raises Overloaded if it is created in another one now.
+        """
+        if self.is_alone:
+            return nullcontext()
+        return self.places.reserved(name, self.following.name(engine))
+
     def of_id(self, id_: int) -> Engine:
         """The engine of a partition or delivery."""
         return self._alone or self.following.engine(slot_of_id(id_))
@@ -196,9 +207,11 @@ class Cluster:
             "digest": digest,
             "is_json": is_json,
         }
-        if self._alone is not None:
+        if self._alone is None:
+            return self._pushes.push(items, options)
+        if producer_id is None or len(items) == 1:
             return self._alone.push(items, **options)
-        return self._pushes.push(items, options)
+        return self._pushes.push_to_one(items, options)
 
     def acknowledge(
         self, acknowledgments: Sequence[Acknowledgment], *, consumer_group: str | None = None
@@ -264,6 +277,23 @@ class Cluster:
             consumer_group,
             items,
             is_rolled_back_on_duplicate=is_rolled_back_on_duplicate,
+        )
+
+    async def first_outcome(
+        self,
+        items: Sequence[PushItem],
+        *,
+        producer_id: str,
+        sequence: int | None,
+        scope: str,
+        digest: bytes,
+    ) -> PushResult | None:
+        """The outcome of a numbered request that one of several databases has applied, or None."""
+        if self.is_alone:
+            return None
+        numbers: dict[str, Any] = {"producer_id": producer_id, "sequence": sequence}
+        return await self._pushes.numbered.first_outcome(
+            items, {**numbers, "scope": scope, "digest": digest}
         )
 
     async def pop(self, request: PopRequest) -> Popped:

@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from msgspec import structs
 
@@ -154,10 +155,16 @@ class Deliveries:
         by_slot = grouped(range(len(jobs)), lambda at: slot_of_message(jobs[at][1]))
         by_engine = grouped(by_slot, self._following.engine)
         found: list[int] = []
+        failures: list[errors.QueenError] = []
         for engine, slots in by_engine.items():
             indexes = sorted(at for slot in slots for at in by_slot[slot])
             some = [jobs[at] for at in indexes]
-            found += [indexes[at] for at in await engine.results.cancelled(some)]
+            try:
+                found += [indexes[at] for at in await engine.results.cancelled(some)]
+            except (errors.ServiceError, errors.OutcomeUnknown) as error:
+                failures.append(error)  # The other databases don't depend on this one.
+        if failures and len(failures) == len(by_engine):
+            raise failures[0]
         return sorted(found)
 
     async def pop_and_acknowledge(
@@ -174,7 +181,13 @@ class Deliveries:
         """
         ends_at = time.monotonic() + request.timeout_seconds
         results = results or asyncio.get_running_loop().create_future()
-        engine = await self._common(request, acknowledgments, group)
+        try:
+            engine = await self._common(request, acknowledgments, group)
+        except errors.QueenError:
+            engine = None  # Then each acknowledgment gets its own result.
+        except asyncio.CancelledError:
+            _begin(self.acknowledge(acknowledgments, group), results)
+            raise
         if engine is not None:
             applied: asyncio.Future[list[Acknowledged]] = asyncio.get_running_loop().create_future()
             try:
@@ -184,19 +197,25 @@ class Deliveries:
             except errors.SlotMoved:
                 # The pop may have waited after the acknowledgments were applied.
                 if applied.done() and applied.exception() is None:
-                    results.set_result(applied.result())
+                    again = self._again(acknowledgments, applied.result(), group)
+                    await asyncio.shield(_begin(again, results))
             except BaseException:
                 applied.add_done_callback(lambda done: _report(done, results))
                 raise
             else:
-                acknowledged = await self._again(acknowledgments, acknowledged, group)
-                results.set_result(acknowledged)
-                return acknowledged, Popped(engine, deliveries)
+                popped = Popped(engine, deliveries)
+                if not _moved(acknowledged):
+                    results.set_result(acknowledged)
+                    return acknowledged, popped
+                again = self._again(acknowledgments, acknowledged, group)
+                try:
+                    return await asyncio.shield(_begin(again, results)), popped
+                except asyncio.CancelledError:
+                    if not request.auto_ack:
+                        await self.give_back(popped)
+                    raise
         if not results.done():
-            # A task of its own, because the results are needed even if this call is cancelled.
-            task = asyncio.ensure_future(self.acknowledge(acknowledgments, group))
-            task.add_done_callback(lambda done: _report(done, results))
-            await asyncio.shield(task)
+            await asyncio.shield(_begin(self.acknowledge(acknowledgments, group), results))
         acknowledged = results.result()
         left = max(0.0, ends_at - time.monotonic())
         try:
@@ -226,8 +245,7 @@ class Deliveries:
         group: str | None,
     ) -> list[Acknowledged]:
         """Send those again that were rejected because their slot has moved."""
-        moved = [at for at, each in enumerate(answers) if each.code == errors.SlotMoved.code]
-        if not moved:
+        if not (moved := _moved(answers)):
             return answers
         again = await self.acknowledge([acknowledgments[at] for at in moved], group)
         found = dict(enumerate(answers)) | dict(zip(moved, again, strict=True))
@@ -236,6 +254,21 @@ class Deliveries:
 
 async def _pop_at(engine: Engine, request: PopRequest) -> list[Delivery]:
     return await engine.pop(request)
+
+
+def _moved(answers: Sequence[Acknowledged]) -> list[int]:
+    """Those that were rejected because their slot has moved."""
+    return [at for at, each in enumerate(answers) if each.code == errors.SlotMoved.code]
+
+
+def _begin(
+    acknowledging: Coroutine[Any, Any, list[Acknowledged]],
+    results: "asyncio.Future[list[Acknowledged]]",
+) -> "asyncio.Task[list[Acknowledged]]":
+    """Start a task of its own, because the results are needed even if the call is cancelled."""
+    task = asyncio.create_task(acknowledging)
+    task.add_done_callback(lambda done: _report(done, results))
+    return task
 
 
 def _report(

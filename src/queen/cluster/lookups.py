@@ -37,6 +37,15 @@ def slot_of_message(message_id: str) -> int | None:
     return None if place is None else slot_of_id(place.partition_id)
 
 
+def is_searched(each: Acknowledgment) -> bool:
+    """Whether an acknowledgment names only a transactionId, so that its slot is not known."""
+    return (
+        each.lease_id is None
+        and each.partition_id is None
+        and slot_of_message(each.id or each.transaction_id or "") is None
+    )
+
+
 class Lookups:
     """Finds the slots of objects, and reads which queues objects belong to."""
 

@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import functools
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Final
 
 from queen import errors
@@ -15,6 +17,8 @@ from queen.store.cluster.homes import SPREAD, Homes
 _NEWS_SECONDS: Final = 1.0
 """How often waiting pops check whether their queue was created."""
 _HASHED: Final = 959
+_RESERVED_SECONDS: Final = 60.0
+"""Longer than a call to a database can take."""
 _KNOWN: Final = 1_000_000
 """Queues whose slots a process remembers. They never change."""
 
@@ -94,6 +98,33 @@ class Places:
             slots |= found
         return slots
 
+    @asynccontextmanager
+    async def reserved(self, name: str, database: str) -> AsyncGenerator[None]:
+        """
+        Reserve the name of an object that is created in a database meanwhile.
+
+        Raises Overloaded if it is created in another one. If the outcome is not known, the
+        reservation ends by itself, after the creation can't succeed any more.
+        """
+        homes = self._homes[self._first]
+        until = await homes.reserve(name, database, _RESERVED_SECONDS)
+        if until is None:
+            raise errors.Overloaded(
+                f"Another request creates {name} in another database now. Send this one again."
+            )
+        try:
+            yield
+        except BaseException as error:
+            if not isinstance(error, errors.QueenError) or error.applied is None:
+                raise
+            await self._end_reservation(name, database, until)
+            raise
+        await self._end_reservation(name, database, until)
+
+    async def _end_reservation(self, name: str, database: str, until: datetime) -> None:
+        with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
+            await self._homes[self._first].end_reservation(name, database, until)
+
     async def _copy(self, slots: Mapping[str, int]) -> None:
         """Store the slots in the databases that own them."""
         by_owner: dict[str, dict[str, int]] = {}
@@ -125,7 +156,7 @@ class Places:
             self._looking = asyncio.create_task(self._look())
         looking = asyncio.shield(self._looking)
         try:
-            with contextlib.suppress(TimeoutError, errors.ServiceError):
+            with contextlib.suppress(TimeoutError, errors.ServiceError, errors.OutcomeUnknown):
                 await asyncio.wait_for(looking, seconds)
         finally:
             self._awaited[name] -= 1

@@ -1,6 +1,5 @@
 """Pushes to the databases of their queues."""
 
-import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -8,8 +7,9 @@ from typing import Any
 from queen import errors
 from queen.cluster.divided import Divided
 from queen.cluster.following import Following, Where
+from queen.cluster.numbered import NumberedRequests
 from queen.cluster.places import Places, hashed, slot_in
-from queen.cluster.results import ScatteredResult, failed_push, grouped
+from queen.cluster.results import ScatteredResult, failed_push
 from queen.cluster.spreads import Spreads
 from queen.codec.names import check_queue_name
 from queen.engine.engine import Engine
@@ -33,6 +33,7 @@ class Pushes:
         self._places = places
         self._following = following
         self._spreads = spreads
+        self.numbered = NumberedRequests(engines.values(), following)
 
     async def push(self, items: Sequence[PushItem], options: dict[str, Any]) -> PushResult:
         """Store messages, as `Engine.push` does."""
@@ -41,8 +42,16 @@ class Pushes:
             needed = self._needed(items, slots)
             # This depends only on names, so a repeat is divided in the same way after a move.
             if len(needed) > 1 and all(slots.get(each.queue) == SPREAD for each in items):
-                return await self._push_by_slot(items, options)
-            return await self._following.follow(needed, lambda: self._push_together(items, options))
+                return await self.numbered.push(items, options, self._push_to_slot)
+            try:
+                return await self._following.follow(
+                    needed, lambda: self._push_together(items, options)
+                )
+            except errors.CrossShard:
+                # All its queues were in one database when it was stored, if it is a repeat.
+                if (first := await self.numbered.first_outcome(items, options)) is None:
+                    raise
+                return first
         is_buffered = False
 
         async def store(engine: Engine, some: Sequence[PushItem]) -> PushResult:
@@ -64,34 +73,38 @@ class Pushes:
             return results
         return ScatteredResult(results, is_buffered=is_buffered)
 
-    async def _push_by_slot(self, items: Sequence[PushItem], options: dict[str, Any]) -> PushResult:
+    async def push_to_one(self, items: Sequence[PushItem], options: dict[str, Any]) -> PushResult:
         """
-        Store the partitions of spread queues, each slot by itself, once.
+        Store a numbered request in the only database.
 
-        Each slot has a producer of its own, whose last number moves with the slot. So if one fails,
-        a repeat of the request stores only what is missing.
+        It is divided as in several databases, because others may join before it is repeated.
         """
-        parts = grouped(range(len(items)), lambda at: hashed(items[at].partition))
+        if len({hashed(each.partition) for each in items}) > 1 and await self._are_spread(items):
+            return await self.numbered.push(items, options, self._push_to_first)
+        return await self._first.push(items, **options)
 
-        async def store(slot: int, indexes: Sequence[int]) -> PushResult:
-            some = [items[at] for at in indexes]
-            own = {**options, "scope": f"{options['scope']}/{slot}"}
-            return await self._following.follow([slot], lambda: self._push_together(some, own))
+    async def _are_spread(self, items: Sequence[PushItem]) -> bool:
+        """Whether all queues are spread, if this process can know that now."""
+        names = {each.queue for each in items}
+        if len(self._valid(names)) < len(names):
+            return False
+        catalogue = self._first.catalogue
+        found = catalogue.remembered(names)
+        if not self._first.push_fallback.is_buffering:
+            with contextlib.suppress(errors.DatabaseUnavailable, errors.OutcomeUnknown):
+                found = await catalogue.queues(names)
+        return len(found) == len(names) and all(each.is_spread for each in found.values())
 
-        found = await asyncio.gather(
-            *(store(*each) for each in parts.items()), return_exceptions=True
-        )
-        results = [each for each in found if isinstance(each, PushResult)]
-        if failure := errors.worst([each for each in found if isinstance(each, BaseException)]):
-            raise failure
-        answers: dict[int, Pushed] = {}
-        for indexes, result in zip(parts.values(), results, strict=True):
-            answers |= zip(indexes, result, strict=True)
-        return ScatteredResult(
-            [answers[at] for at in range(len(items))],
-            is_buffered=any(each.is_buffered for each in results),
-            is_replayed=all(each.is_replayed for each in results),
-        )
+    async def _push_to_first(
+        self, slot: int, items: Sequence[PushItem], options: dict[str, Any]
+    ) -> PushResult:
+        del slot
+        return await self._first.push(items, **options)
+
+    async def _push_to_slot(
+        self, slot: int, items: Sequence[PushItem], options: dict[str, Any]
+    ) -> PushResult:
+        return await self._following.follow([slot], lambda: self._push_together(items, options))
 
     async def _push_together(
         self, items: Sequence[PushItem], options: dict[str, Any]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from queen import errors
-from queen.cluster.balance import Rebalance, UsedSlot, Weight, plan
+from queen.cluster.balance import PlannedMove, Rebalance, UsedSlot, Weight, check, plan
 from queen.cluster.cluster import Cluster
 from queen.cluster.owners import SLOTS
 from queen.cluster.places import hashed
@@ -139,8 +139,13 @@ class Shards:
         await self._check_free({each.slot for each in moves}, name)
         return self._plan(moves, shards)
 
-    async def plan_rebalance(self) -> Rebalance:
-        """Plan to make the load of all databases even."""
+    async def plan_rebalance(self, confirmed: Sequence[PlannedMove] | None = None) -> Rebalance:
+        """
+        Plan to make the load of all databases even.
+
+        ``confirmed``: the moves of an earlier plan, to make again as they are. Raises
+        Conflict if one of their slots is in another database now.
+        """
         self._check_several()
         listed = await self._listed()
         shards = [each for each in await self.read() if each.name in listed]
@@ -155,7 +160,9 @@ class Shards:
         slots = [
             used for shard, found in zip(shards, sizes, strict=True) for used in _used(shard, found)
         ]
-        return Rebalance(listed, slots, plan(listed, slots))
+        if confirmed is not None:
+            check(confirmed, listed, slots)
+        return Rebalance(listed, slots, confirmed if confirmed is not None else plan(listed, slots))
 
     async def remove(self, name: str) -> None:
         """Remove a database that owns no slots, and has nothing else that is in use."""

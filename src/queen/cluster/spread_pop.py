@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -75,12 +74,11 @@ class SpreadPops:
 
     async def pop(self, request: PopRequest) -> Popped:
         """Claim messages, and wait for them if requested."""
-        ends_at = time.monotonic() + request.timeout_seconds
-        working: list[Engine] = []
-        popped = await self._claim(request, working)
-        if popped.deliveries or not request.wait:
-            return popped
-        return await wait_anywhere(working, request, ends_at)
+
+        async def claim(working: list[Engine]) -> Popped:
+            return await self._claim(request, working)
+
+        return await wait_anywhere(self._engines, request, claim)
 
     async def _claim(self, request: PopRequest, working: list[Engine]) -> Popped:
         """Claim what is ready now. ``working``: gets the databases that responded."""

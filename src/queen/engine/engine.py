@@ -228,6 +228,25 @@ class Engine:
                 producer = producer._replace(digest=digest or digest_of(items))
         return await self.push_fallback.push(items, producer=producer, is_json=is_json)
 
+    async def check_push(self, items: Sequence[PushItem]) -> None:
+        """Raise the reasons for which a push would reject some of the items."""
+        await self._pusher.check(items)
+
+    async def repeat_push(
+        self,
+        items: Sequence[PushItem],
+        *,
+        producer_id: str,
+        sequence: int | None,
+        scope: str,
+        digest: bytes | None,
+    ) -> PushResult | None:
+        """The first outcome of a numbered push that was stored, or None."""
+        producer = self._producer(producer_id, sequence, scope)
+        if producer is not None:
+            producer = producer._replace(digest=digest or digest_of(items))
+        return await self._pusher.repeat(producer, items)
+
     async def pop(self, request: PopRequest) -> list[Delivery]:
         """Claim messages, and wait for them if requested."""
         return await self._popper.pop(request)

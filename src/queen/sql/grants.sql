@@ -82,5 +82,6 @@ revoke execute on function
   queen.copy_slot(smallint, text, uuid), queen.forget_copy(smallint, text), queen.leave_slot(smallint, text, uuid),
   queen.keep_slot(smallint, uuid), queen.close_slot(smallint, text, bigint), queen.own_slot(smallint, uuid, bigint),
   queen.pass_ids(bigint, bigint), queen.record_owner(smallint, text, bigint), queen.leave_slots(smallint[], text),
-  queen.own_slots(smallint[], bigint[]), queen.close_slots(text), queen.remove_database(text, boolean)
+  queen.own_slots(smallint[], bigint[]), queen.close_given_slots(smallint[], bigint[], text),
+  queen.remove_database(text, boolean)
 from queen_retention, queen_pipeline;

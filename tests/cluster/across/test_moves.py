@@ -129,3 +129,32 @@ async def test_messages_are_moved_once_and_in_order_while_slots_move(
     await chain.stop()
 
     assert judge(found, 900) == {"lost": 0, "duplicated": 0, "reordered": 0}
+
+
+async def push_only(server: Server, value: int) -> Any:  # noqa: ANN401
+    """Push to TWO in a transaction without acknowledgments. Returns the result."""
+    push = {"type": "push", "items": [{"queue": TWO, "partition": "p0", "payload": value}]}
+    reply = await server.post("/transaction", {"operations": [push], "acrossShards": "outbox"})
+    assert reply.status == 200, reply.body
+    return reply.body["results"][0]["messages"][0]
+
+
+async def test_pushes_that_follow_earlier_ones_keep_their_order_when_their_queue_moves(
+    server: Server, members: Members
+) -> None:
+    await transfer(server, 0)
+    await execute(members, "main", FAIL.format(what="delete", table="forwards"))
+    await transfer(server, 6)
+    await move(members, TWO, "two", "main")
+    assert (await push_only(server, 12))["offset"] is None
+    slot = members.move(slot_of(TWO), "main", "three")
+
+    steps = [await slot.step() for _ in range(10)]
+    await push_only(server, 18)
+    await execute(members, "main", "drop trigger fail on queen.forwards")
+
+    assert "are on their way" in (steps[-1].waits_for or "")
+    assert await collected(server, TWO, 4, 30) == {"p0": [0, 6, 12, 18]}
+    async with asyncio.timeout(30):
+        await finish(slot)
+    assert await members.owners(slot_of(TWO)) == ["three"]

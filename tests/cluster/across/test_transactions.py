@@ -7,7 +7,8 @@ import asyncpg
 import pytest
 
 from queen import Queen, errors
-from tests.cluster.places import ONE, THREE, TWO, named
+from tests.cluster.moves import Members, finish
+from tests.cluster.places import ONE, THREE, TWO, named, slot_of
 from tests.support.server import Reply, Server, until
 
 SAME = named("two", 2)[1]
@@ -166,6 +167,52 @@ async def test_a_repeated_request_is_applied_once(server: Server) -> None:
     assert await taken(server, THREE, 1) == [3]
     assert await is_empty(server, ONE)
     assert await is_empty(server, THREE)
+
+
+@pytest.mark.parametrize("fields", [{"acrossShards": "outbox"}, {"acrossShards": "reject"}])
+async def test_a_repeat_gets_the_first_outcome_after_its_messages_were_removed(
+    server: Server, fields: dict[str, str]
+) -> None:
+    """Only the number finds the database then, because the acknowledgment names no database."""
+    item = {"queue": TWO, "payload": 1, "transactionId": "t"}
+    await server.post("/push", {"items": [item]})
+    assert len((await server.get(f"/pop/queue/{TWO}")).body["messages"]) == 1
+    pushes = [push(ONE, 2)] if fields["acrossShards"] == "outbox" else []
+    operations = [{"type": "ack", "transactionId": "t"}, *pushes]
+    numbered = {"producerId": "p", "sequence": 1, **fields}
+
+    first = await transact(server, *operations, **numbered)
+    assert first.status == 200, first.body
+    assert (await server.delete(f"/resources/queues/{TWO}")).status == 202
+    await server.post("/push", {"items": [{**item, "queue": THREE}]})
+    other = (await server.get(f"/pop/queue/{THREE}")).body["messages"][0]
+    again = await transact(server, *operations, **numbered)
+
+    assert again.body == {**first.body, "replayed": True}
+    assert await is_leased(server, other)
+
+
+async def test_a_repeat_gets_the_first_outcome_after_its_queues_were_separated(
+    server: Server, databases: dict[str, str]
+) -> None:
+    """The databases that they are in now could not apply it."""
+    ack = await leased(server, TWO)
+    body = {"operations": [ack, push(SAME)], "producerId": "p", "sequence": 1}
+    items = [{"queue": queue, "payload": 1} for queue in (TWO, SAME)]
+    numbered = {"items": items, "producerId": "q", "sequence": 1}
+    first = await server.post("/transaction", body)
+    pushed = await server.post("/push", numbered)
+    assert (first.status, pushed.status) == (200, 201)
+    async with Members.connected(databases) as members:
+        await finish(members.move(slot_of(SAME), "two", "three"))
+
+    again = await server.post("/transaction", body)
+    repeated = await server.post("/push", numbered)
+
+    assert again.body == {**first.body, "replayed": True}
+    assert repeated.body["messages"] == pushed.body["messages"]
+    new = await server.post("/push", {**numbered, "sequence": 2})
+    assert new.code == "cross_shard"
 
 
 async def test_fields_of_a_message_are_kept(server: Server) -> None:

@@ -45,6 +45,7 @@ OF_DATABASES = {
     "relay",
     "renumberings",
     "replays",
+    "reservations",
     "rewrites",
     "rollup_marks",
     "sampler",

@@ -1,5 +1,6 @@
 """A spread queue while one of its databases is down."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -112,3 +113,24 @@ async def test_a_queue_is_deleted_only_while_all_databases_know_of_it(
         return (await server.delete("/resources/queues/orders")).status == 202
 
     await until(is_deleted, seconds=30)
+
+
+async def test_a_waiting_pop_gets_messages_of_a_database_that_is_back(
+    server: Server, second: Postgres
+) -> None:
+    assert await popped(server) == {name: [0] for name in (*HERE, *SECOND)}
+    second.stop()
+    assert await push(server, 1) == 202
+    assert await popped(server) == {name: [1] for name in HERE}
+    waits = [
+        asyncio.create_task(
+            server.get("/pop/queue/orders", wait="true", timeout=30_000, autoAck=is_acked)
+        )
+        for is_acked in ("false", "true")
+    ]
+    second.start()
+
+    async with asyncio.timeout(50):
+        replies = await asyncio.gather(*waits)
+
+    assert [each.status for each in replies] == [200, 200]

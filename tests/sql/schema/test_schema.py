@@ -110,7 +110,7 @@ async def test_few_functions_run_with_the_rights_of_their_owner(connection: "Con
     # The latter change which database owns a slot.
     assert found == {"forget_audit", "recall"} | {
         "close_slot",
-        "close_slots",
+        "close_given_slots",
         "copy_slot",
         "forget_copy",
         "keep_slot",

@@ -95,6 +95,7 @@ def drain(name: Name, wait: Wait = False, server: Server = None) -> None:
 @app.command()
 def rebalance(
     dry_run: DryRun = False,
+    yes: Yes = False,
     wait: Wait = False,
     server: Server = None,
     output: Output = Format.TABLE,
@@ -103,17 +104,27 @@ def rebalance(
     Move slots so that the load of all databases is even, while they are in use.
 
     The load is payload bytes pushed per second, then stored bytes, then slots with queues. A call
-    moves at most 32 slots, the smallest ones that help.
+    moves at most 32 slots, the smallest ones that help. It shows the plan, and makes these moves
+    after you confirm them.
 
     Example: queen shard rebalance --dry-run
     """
 
     async def work(queen: "Queen") -> "Operation | None":
-        found = await queen.admin.rebalance(dry_run=dry_run)
-        _show_plan(found, output)
-        if found.operation is None:
+        plan = await queen.admin.rebalance(dry_run=True)
+        is_over = dry_run or not plan.moves
+        # Scripts get one document, with the operation.
+        is_shown_later = yes and not is_over and output is not Format.TABLE
+        if not is_shown_later:
+            _show_plan(plan, output)
+        if is_over:
             return None
-        return await _follow(queen, found.operation) if wait else found.operation
+        confirm(f"move {_slots(len(plan.moves))}", yes=yes)
+        begun = await queen.admin.rebalance(moves=plan.moves)
+        if is_shown_later:
+            _show_plan(begun, output)
+        operation = begun.operation
+        return await _follow(queen, operation) if wait and operation else operation
 
     operation = run(server, work)
     if operation is not None:

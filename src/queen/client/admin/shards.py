@@ -1,5 +1,7 @@
 """Databases and slots."""
 
+from collections.abc import Sequence
+
 from queen.client.admin.base import Calls, name_of
 from queen.wire import resources as wire
 
@@ -30,9 +32,16 @@ class ShardCalls(Calls):
         started = await self._send("POST", "/shards/drain", body, wire.OperationStarted)
         return started.operation
 
-    async def rebalance(self, *, dry_run: bool = False) -> wire.Rebalanced:
-        """Move slots so that the load of all databases is even, or only return the plan."""
-        body = wire.RebalanceRequest(dry_run=dry_run)
+    async def rebalance(
+        self, *, dry_run: bool = False, moves: Sequence[wire.PlannedMove] | None = None
+    ) -> wire.Rebalanced:
+        """
+        Move slots so that the load of all databases is even, or only return the plan.
+
+        ``moves``: those of a plan, which are made as they are. Raises Conflict if one of the slots
+        is in another database by then.
+        """
+        body = wire.RebalanceRequest(dry_run=dry_run, moves=None if moves is None else [*moves])
         return await self._send("POST", "/shards/rebalance", body, wire.Rebalanced)
 
     async def remove_database(self, name: str) -> wire.ShardRemoved:

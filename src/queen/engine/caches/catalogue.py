@@ -41,6 +41,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     is_encrypted: bool
     may_be_sealed: bool
     """It is or was encrypted, so some payloads may be."""
+    is_spread: bool
+    """With several databases, each of its partitions is in one of them."""
     is_plain: bool
     """No option delays or limits its deliveries, so pops of new messages are short."""
 
@@ -257,6 +259,7 @@ def _queue(row: Record) -> Queue:
         schema=None if row["schema"] is None else PayloadSchema(row["schema"]),
         is_encrypted=row["encrypted"],
         may_be_sealed=row["encrypted"] or row["has_data_keys"],
+        is_spread=row["slot"] is None,
         is_plain=row["rate_per"] is None
         and not (row["concurrency_limit"] or row["delay_seconds"] or row["window_seconds"])
         and not row["max_wait_seconds"],

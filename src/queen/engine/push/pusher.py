@@ -185,6 +185,12 @@ class Pusher:
                 parts = await self._leave_out_unsealed(queue, parts, refused)
         return parts, refused
 
+    async def check(self, items: Sequence[PushItem]) -> None:
+        """Raise the reasons for which a push would reject some of the items."""
+        _, refused = await self.prepare(items)
+        if refused:
+            raise all_problems(refused)
+
     async def admit(self, items: Sequence[PushItem]) -> dict[int, Pushed]:
         """
         Check items that are stored later. Rejected items get their result.

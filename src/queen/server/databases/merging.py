@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import copy
-import heapq
 import itertools
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,8 +14,9 @@ from msgspec import structs
 from queen import errors
 from queen.cluster.cluster import Cluster
 from queen.engine.engine import Engine
+from queen.server.databases.paging import Cursors, Page, cursors_after, first
 from queen.server.http.answer import Answer
-from queen.server.http.call import Call, Order, Paged, Route, Summed
+from queen.server.http.call import Call, Paged, Route, Summed
 from queen.store.cluster.homes import SPREAD
 
 _PARTIAL: Final = "Queen-Partial"
@@ -25,8 +25,6 @@ _ABSENT: Final = errors.NotFound.http_status
 _MOST_READS: Final = 3
 """While slots move constantly, a list can lack a queue or have it twice."""
 T = TypeVar("T")
-Cursors = dict[str, str | None]
-"""The cursor in the list of each database that has more; None for its start."""
 
 
 async def answer(call: Call, route: Route, merge: Paged | Summed) -> Answer:
@@ -75,64 +73,36 @@ async def _page(call: Call, route: Route, merge: Paged) -> Answer:
         return await _at(call, route, engine, changed)
 
     found, partial = await _steadily(call.state.cluster, lambda: _of_each(wanted, read))
-    pages = {name: _decode(route, each) for name, each in found.items()}
-    lists = {name: getattr(page, merge.field) for name, page in pages.items()}
+    bodies = {name: _decode(route, each) for name, each in found.items()}
+    pages = {name: _page_of(body, merge) for name, body in bodies.items()}
+    lists = {name: page.entries for name, page in pages.items()}
     # With this filter, a group may be listed only by a database where it is behind.
     are_joined = merge.complete is not None and getattr(query, "min_lag_seconds", None) is None
     is_foreign = await _foreign(
         call.state.cluster, lists, merge.queue, partial, are_joined=are_joined
     )
-    entries, taken = _first(lists, merge, merge.order(query), limit, is_foreign)
+    order = merge.order(query)
+    entries, taken = first(pages, merge, order, limit, is_foreign)
+
+    async def read_again(name: str, size: int) -> Page:
+        return _page_of(_decode(route, await read(name, engines[name], size)), merge)
+
     following: Cursors = {name: cursors[name] for name in partial}
-    for name, page in pages.items():
-        if taken[name] == len(lists[name]):
-            if page.next_cursor is not None:
-                following[name] = page.next_cursor
-        elif taken[name]:
-            # Only a page that ends here has the cursor of this place.
-            again = _decode(route, await read(name, engines[name], taken[name]))
-            if again.next_cursor is not None:
-                following[name] = again.next_cursor
-        else:
-            following[name] = cursors[name]
+    following |= await cursors_after(pages, taken, order, cursors, read_again)
     if merge.complete is not None:
         available = [engine for name, engine in engines.items() if name not in partial]
         entries = await merge.complete(call, entries, available)
     changes = {
         merge.field: entries,
         "next_cursor": _encoded(following) if following else None,
-        **merge.rest([*pages.values()]),
+        **merge.rest([*bodies.values()]),
     }
-    body = structs.replace(next(iter(pages.values())), **changes)
+    body = structs.replace(next(iter(bodies.values())), **changes)
     return _merged(body, next(iter(found.values())), partial)
 
 
-def _first(
-    lists: Mapping[str, Sequence[Any]],
-    merge: Paged,
-    order: Order,
-    limit: int,
-    is_foreign: Callable[[str, Any], bool],
-) -> tuple[list[Any], dict[str, int]]:
-    """The first entries of sorted lists, and how many each list contributes."""
-    key, is_down = order
-    taken = dict.fromkeys(lists, 0)
-    entries: list[Any] = []
-    streams = ([(key(each), name, each) for each in some] for name, some in lists.items())
-    last: Any = None
-    for place, name, entry in heapq.merge(*streams, key=lambda each: each[0], reverse=is_down):
-        if is_foreign(name, entry):
-            taken[name] += 1
-            continue
-        if merge.join is not None and entries and place == last:
-            entries[-1] = merge.join(entries[-1], entry)
-        elif len(entries) == limit:
-            break
-        else:
-            entries.append(entry)
-        last = place
-        taken[name] += 1
-    return entries, taken
+def _page_of(body: Any, merge: Paged) -> Page:  # noqa: ANN401 - the struct of the route
+    return Page(getattr(body, merge.field), body.next_cursor)
 
 
 async def _steadily(cluster: Cluster, read: Callable[[], Awaitable[T]]) -> T:

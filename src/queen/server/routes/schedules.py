@@ -113,16 +113,31 @@ async def put(call: Call) -> Answer:
     request = await call.body(ScheduleRequest)
     await call.require_queues(Permission.CONFIGURE, {request.queue})
     await call.require_queues(Permission.PRODUCE, {request.queue})
-    call.go_to(await call.state.cluster.of_queue(request.queue))
-    engine = call.state.engine
+    engine = await call.state.cluster.of_queue(request.queue)
+    call.go_to(engine)
+    # Other requests can't use the name between the check and the creation.
+    async with call.state.cluster.reserved(f"schedule {request.name}", engine):
+        await _check_others(call, request)
+        old, row = await _put(call, request)
+    call.audit(queue=row["queue"], before=old and _audited(old), after=_audited(row))
+    return await _detail(call, row)
+
+
+async def _check_others(call: Call, request: ScheduleRequest) -> None:
+    """Raise CrossShard if another database has a schedule with this name."""
     for other in call.state.of_engine:
-        found = None if other is engine else await other.schedules.find(request.name)
+        found = None if other is call.state.engine else await other.schedules.find(request.name)
         if found is not None:
             await call.require_queues(Permission.CONFIGURE, {found["queue"]})
             raise errors.CrossShard(
                 f"schedule {request.name} exists in another database than queue {request.queue}."
                 " Delete it first, or choose another name."
             )
+
+
+async def _put(call: Call, request: ScheduleRequest) -> tuple[Record | None, Record]:
+    """The schedule before, if it existed, and after the change."""
+    engine = call.state.engine
     old = await engine.schedules.find(request.name)
     queues: set[str] = set()
     if old is not None:
@@ -146,8 +161,7 @@ async def put(call: Call) -> Answer:
         queues=queues,
         manager=None if request.managed_by is msgspec.UNSET else (request.managed_by,),
     )
-    call.audit(queue=row["queue"], before=old and _audited(old), after=_audited(row))
-    return await _detail(call, row)
+    return old, row
 
 
 @route(

@@ -14,7 +14,7 @@ from queen.server.http.waiting import seconds_of, wait_for
 from queen.server.middleware import tracing
 from queen.server.routes.views import of_row
 from queen.store.connection.database import Record
-from queen.wire.workflow_plan import check_id, plan_of
+from queen.wire.workflow_plan import Plan, check_id, plan_of
 from queen.wire.workflows import (
     Cancelled,
     CancelRequest,
@@ -78,27 +78,32 @@ async def start(call: Call) -> Answer:
         # A workflow without queues has no owner.
         call.caller.require_unscoped()
     engine = await call.state.cluster.of_transaction(queues=plan.queues)
-    for other in call.state.of_engine:
-        if (
-            request.id is not None
-            and other is not engine
-            and await other.store.workflows.one(request.id) is not None
-        ):
-            raise errors.CrossShard(
-                "a workflow with this id exists in another database; choose another id"
-            )
     call.go_to(engine)
     call.state.heartbeat.require_push()
+    if request.id is None:
+        id_, is_new = await _start(call, request, plan)
+    else:
+        # Other requests can't use the id between the check and the start.
+        async with call.state.cluster.reserved(f"workflow {request.id}", engine):
+            for other in call.state.of_engine:
+                if other is not engine and await other.store.workflows.one(request.id) is not None:
+                    raise errors.CrossShard(
+                        "a workflow with this id exists in another database; choose another id"
+                    )
+            id_, is_new = await _start(call, request, plan)
+    started = WorkflowStarted(id=id_, name=plan.name, new=is_new)
+    return Answer(started, status=201 if is_new else 200)
+
+
+async def _start(call: Call, request: WorkflowRequest, plan: Plan) -> tuple[str, bool]:
     parent = tracing.parent_of(call)
     trace_id = parent and trace_of(parent)
-    id_, is_new = await call.state.engine.workflows.start(
+    return await call.state.engine.workflows.start(
         request.id,
         plan,
         headers={"traceparent": parent} if parent and trace_id else None,
         trace_id=trace_id,
     )
-    started = WorkflowStarted(id=id_, name=plan.name, new=is_new)
-    return Answer(started, status=201 if is_new else 200)
 
 
 @route(

@@ -1,6 +1,7 @@
 """The slots of queues, and the owners of slots."""
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from queen.store.connection.database import Database, Record
@@ -49,6 +50,19 @@ class Homes:
     async def copy(self, homes: Mapping[str, int]) -> None:
         """Store what the first database decided."""
         await self._database.fetch("copy_homes", [*homes], [*homes.values()])
+
+    async def reserve(self, name: str, database: str, seconds: float) -> datetime | None:
+        """
+        Reserve the name of an object for a database. Returns until when.
+
+        None: it is reserved for another one.
+        """
+        (row,) = await self._database.fetch("reserve", name, database, seconds)
+        return row["until"]
+
+    async def end_reservation(self, name: str, database: str, until: datetime) -> None:
+        """End a reservation, unless another request has extended it."""
+        await self._database.fetch("end_reservation", name, database, until)
 
     async def owned(self) -> list[tuple[int, int]]:
         """The slots that this database owns, with their epochs."""

@@ -159,7 +159,7 @@ async def give(
         for slot, epoch in epochs.items():
             if first not in (source, target):
                 await _call(first, "record_owner", slot, name, epoch + 1)
-        await _call(source, "close_slots", name)
+        await _call(source, "close_given_slots", [*epochs], [*epochs.values()], name)
         _LOG.info("%s: owns %d more slots", name, len(leaving))
     return {row["slot"] for row in leaving}
 

@@ -107,13 +107,6 @@ class DrainRequest(Request, frozen=True, kw_only=True):
     """Name of the database."""
 
 
-class RebalanceRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """Make the load of all databases even."""
-
-    dry_run: bool = False
-    """Whether to only return the plan. Default: false."""
-
-
 class SlotLoad(Wire, frozen=True, kw_only=True):
     """Load of a database, in the order in which a rebalance makes it even."""
 
@@ -142,6 +135,15 @@ class PlannedMove(Wire, frozen=True, kw_only=True):
     """Payload bytes pushed per second, over the last five minutes."""
     bytes: int
     """Stored bytes of messages, estimated from a sample."""
+
+
+class RebalanceRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
+    """Make the load of all databases even."""
+
+    dry_run: bool = False
+    """Whether to only return the plan. Default: false."""
+    moves: list[PlannedMove] | None = None
+    """The `moves` of a dry run, which are made as they are. Default: those of a new plan."""
 
 
 class RebalancedDatabase(Wire, frozen=True, kw_only=True):

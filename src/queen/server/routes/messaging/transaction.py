@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from queen import errors
+from queen.cluster.lookups import is_searched
 from queen.cluster.steps import Elsewhere, advance_elsewhere, find_elsewhere
 from queen.cluster.transactions import Division
 from queen.engine.engine import Engine
@@ -55,7 +56,9 @@ async def transaction(call: Call) -> Answer:
                 raise errors.BadRequest("a push needs at least one item", failed_index=index)
             items.extend(each.items)
     await _authorize(call, request, acks, items)
-    division = await _divide(call, request, acks, items)
+    division = await _place(call, request, acks, items)
+    if isinstance(division, PushResult):
+        return _response(call, request, division)
     call.go_to(division.engine)
     if items:
         call.state.heartbeat.require_push()
@@ -85,11 +88,35 @@ async def transaction(call: Call) -> Answer:
             error.members["failed_index"] = _index_of(request, kind, number)
         raise
     stale |= {here[at] for at in result.stale_advances}
+    return _response(call, request, result, stale)
+
+
+async def _first_outcome(
+    call: Call, request: TransactionRequest, items: list[PushItem]
+) -> PushResult | None:
+    """The outcome of this request if it has a number and one of several databases applied it."""
+    if request.producer_id is None:
+        return None
+    return await call.state.cluster.first_outcome(
+        items,
+        producer_id=request.producer_id,
+        sequence=request.sequence,
+        scope=call.caller.producer_scope,
+        digest=_digest(request),
+    )
+
+
+def _response(
+    call: Call,
+    request: TransactionRequest,
+    result: PushResult,
+    stale: Collection[int] | None = None,
+) -> Answer:
     return Answer(
         TransactionResponse(
             transaction_id=request.producer_id or call.request_id,
             success=True,
-            results=_results(request, result, stale),
+            results=_results(request, result, result.stale_advances if stale is None else stale),
             replayed=result.is_replayed,
         )
     )
@@ -131,6 +158,25 @@ async def _authorize(
         await call.require_leases(request.required_leases)
     if items:
         await call.require_queues(Permission.PRODUCE, {item.queue for item in items})
+
+
+async def _place(
+    call: Call, request: TransactionRequest, acks: list[AckOperation], items: list[PushItem]
+) -> Division | PushResult:
+    """Find the database of the transaction, or its first outcome if it is a repeat without one."""
+    try:
+        if any(map(is_searched, acks)):
+            # If their messages were removed since, only the number finds the database.
+            first = await _first_outcome(call, request, items)
+            if first is not None:
+                return first
+        return await _divide(call, request, acks, items)
+    except errors.CrossShard:
+        # All its queues were in one database when it was applied, if it is a repeat.
+        first = await _first_outcome(call, request, items)
+        if first is None:
+            raise
+        return first
 
 
 async def _divide(

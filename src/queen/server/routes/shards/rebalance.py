@@ -10,6 +10,7 @@ from queen.server.http.answer import Answer
 from queen.server.http.call import Call, new_routes
 from queen.server.operations.slot_moves import MOVE_SLOTS, arguments_of
 from queen.server.routes.operations import started
+from queen.store.cluster.mover import Move as SlotMove
 from queen.wire.resources import (
     Operation,
     PlannedMove,
@@ -27,6 +28,8 @@ _REASONS: Final[dict[Measure, Literal["bytesPerSecond", "bytes", "slots"]]] = {
     "slots": "slots",
 }
 
+_MEASURES: Final[dict[str, Measure]] = {reason: measure for measure, reason in _REASONS.items()}
+
 
 @route(
     "POST /api/v1/shards/rebalance",
@@ -34,17 +37,21 @@ _REASONS: Final[dict[Measure, Literal["bytesPerSecond", "bytes", "slots"]]] = {
     Permission.ADMIN,
     {200: Rebalanced, 202: Rebalanced},
     body=RebalanceRequest,
-    problems=(errors.SlotBusy,),
+    problems=(errors.Conflict, errors.NotFound, errors.SlotBusy),
 )
 async def rebalance(call: Call) -> Answer:
     """
     Move slots so that the load of all databases is even, or return the plan with `dryRun`.
 
+    With the `moves` of that plan, the next request makes these moves. It is rejected if one of the
+    slots is in another database by then.
+
     The response contains an operation that continues, unless no slot moves.
     """
     request = await call.body(RebalanceRequest)
     call.audit(after=request)
-    plan = await Cluster(call.state.cluster).plan_rebalance()
+    confirmed = None if request.moves is None else [*map(_confirmed, request.moves)]
+    plan = await Cluster(call.state.cluster).plan_rebalance(confirmed)
     operation: Operation | None = None
     if plan.moves and not request.dry_run:
         moves = [each.move for each in plan.moves]
@@ -64,6 +71,10 @@ def _answer(plan: Rebalance, operation: Operation | None) -> Rebalanced:
         ],
         operation=operation,
     )
+
+
+def _confirmed(move: PlannedMove) -> Move:
+    return Move(SlotMove(move.slot, move.database, move.to), _MEASURES[move.reason])
 
 
 def _move(planned: Move, slot: UsedSlot) -> PlannedMove:

@@ -12,6 +12,14 @@ select name, slot from queen.claim_homes($1, $2, $3);
 -- Store slots that the first database decided.
 select queen.copy_homes($1, $2);
 
+-- name: reserve
+-- Reserve a name for a database. Returns until when, or null if it is reserved for another one.
+select queen.reserve($1, $2, $3) as until;
+
+-- name: end_reservation
+-- End a reservation, unless another request has extended it.
+select queen.end_reservation($1, $2, $3);
+
 -- name: owned_slots
 -- The slots that this database owns.
 select slot, epoch from queen.slots where state = 'owned';
@@ -175,6 +183,6 @@ select s.slot, s.epoch from queen.leave_slots($1, $2) l join queen.slots s on s.
 -- Own slots that are leaving another database.
 select queen.own_slots($1, $2);
 
--- name: close_slots
+-- name: close_given_slots
 -- Slots that were leaving have another owner now.
-select queen.close_slots($1);
+select queen.close_given_slots($1, $2, $3);

@@ -49,7 +49,9 @@ $$;
 -- p_items, p_payloads: as in the outbox. p_delays: seconds from now, or null. p_ids: ids of the transaction's deliveries and
 -- partitions. p_kinds: the rows that transact returned. If they are a rejection, adds none. Returns no row, because it runs
 -- next to transact in one statement.
--- Locks: forward_batches by queue.
+-- A queue can be in this database although its pushes follow others here. Then its slot counts as used too, because after a move
+-- the next transaction with only pushes would be applied in the other database. Raises QN018 if such a slot is leaving.
+-- Locks: those slots, then forward_batches by queue.
 create or replace function queen.forward_pushes (
   p_queues text[], p_items text[], p_payloads text[], p_delays double precision[], p_ids bigint[], p_kinds text[]
 )
@@ -57,17 +59,27 @@ create or replace function queen.forward_pushes (
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now   timestamptz;
+  v_here  bigint[];
   v_slots smallint[];
 begin
   if not queen.is_applied(p_kinds) then
     return;
   end if;
+  v_here := array(
+    select h.slot::bigint << 53
+    from queen.homes h
+    where h.name = any (p_queues) and h.slot is not null
+      and not exists (select 1 from queen.slots s where s.slot = h.slot and s.state = 'gone')
+  );
+  perform queen.enter(v_here);
   perform queen.lock_forwards(p_queues);
   v_now := queen.now();
-  v_slots := array(select distinct (i.id >> 53)::smallint from unnest(p_ids) i (id));
+  v_slots := array(select distinct (i.id >> 53)::smallint from unnest(p_ids || v_here) i (id));
   insert into queen.forwards (queue, outbox_id, item, payload, slots)
   select
     n.queue, nextval('queen.outbox_id_seq'),

@@ -216,8 +216,9 @@ as $$
   where s.slot = n.slot and s.state <> 'owned' and s.epoch <= n.epoch
 $$;
 
--- Slots that are leaving are gone, because their new owner has them.
-create or replace function queen.close_slots (p_to text)
+-- Slots that were given are gone, because their new owner has them. Those that another process gives meanwhile are still leaving:
+-- if it dies, no database would own them.
+create or replace function queen.close_given_slots (p_slots smallint[], p_epochs bigint[], p_to text)
   returns void
   language sql
   volatile
@@ -225,5 +226,6 @@ create or replace function queen.close_slots (p_to text)
   set search_path = pg_catalog, pg_temp
 as $$
   update queen.slots s set state = 'gone', epoch = s.epoch + 1
-  where s.state = 'leaving' and s.moved_to = p_to and s.copied_to is null
+  from unnest(p_slots, p_epochs) n (slot, epoch)
+  where s.slot = n.slot and s.epoch = n.epoch and s.state = 'leaving' and s.moved_to = p_to and s.copied_to is null
 $$;

@@ -16,6 +16,9 @@ begin
   perform queen.lock_slot(p_slot);
   if exists (select 1 from queen.slots s where s.slot = p_slot and s.state = 'owned') then
     perform queen.check_movable(p_slot);
+    if queen.follows_forwards(p_slot) then
+      raise exception 'messages of transactions are on their way to queues of slot %', p_slot using errcode = 'QN025';
+    end if;
   end if;
   update queen.slots s
   set state = 'leaving', moved_to = p_to, copier = p_copier
@@ -31,6 +34,24 @@ begin
   cross join queen.delivery_ids d
   where s.slot = p_slot;
 end
+$$;
+
+-- Whether pushes of transactions wait in forwards although this database owns the slot of their queue. They can't be stored while
+-- the slot is leaving. It is a search per queue of the slot, so a long backlog of other queues does not matter.
+create or replace function queen.follows_forwards (p_slot smallint)
+  returns boolean
+  language sql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+  select exists (
+    select 1
+    from queen.homes h
+    cross join lateral (
+      select 1 from queen.forwards f where f.queue = h.name and p_slot = any (f.slots) limit 1
+    ) f
+    where h.slot = p_slot
+  )
 $$;
 
 -- Own a slot again, because the other database does not. The caller has made sure that no process can complete the move.
