@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from typing import Any
 
 from queen import errors
 from queen.cluster.divided import Divided
 from queen.cluster.following import Following, Where
-from queen.cluster.places import Places, hashed, slot_in
+from queen.cluster.places import Places
 from queen.cluster.results import ScatteredResult, failed_push, grouped
 from queen.cluster.spreads import Spreads
 from queen.codec.names import check_queue_name
@@ -39,10 +40,7 @@ class Pushes:
         slots = await self.expected({each.queue for each in items})
         if options["producer_id"] is not None or not items:
             needed = self._needed(items, slots)
-            # This depends only on names, so a repeat is divided in the same way after a move.
-            if len(needed) > 1 and all(slots.get(each.queue) == SPREAD for each in items):
-                return await self._push_by_slot(items, options)
-            return await self._following.follow(needed, lambda: self._push_together(items, options))
+            return await self._following.follow(needed, lambda: self._push_once(items, options))
         is_buffered = False
 
         async def store(engine: Engine, some: Sequence[PushItem]) -> PushResult:
@@ -64,26 +62,54 @@ class Pushes:
             return results
         return ScatteredResult(results, is_buffered=is_buffered)
 
+    async def _push_once(self, items: Sequence[PushItem], options: dict[str, Any]) -> PushResult:
+        """Store the messages of a producer, or of none."""
+        expected = await self.expected({each.queue for each in items})
+        needed = self._needed(items, expected)
+        if items and all(expected.get(each.queue) == SPREAD for each in items):
+            # This depends only on names and pins, so a repeat is divided in the same way after a
+            # move.
+            if len(needed) > 1:
+                return await self._push_by_slot(items, options)
+            options = {**options, "slot": next(iter(needed), None)}
+        return await self._push_together(items, options, needed)
+
     async def _push_by_slot(self, items: Sequence[PushItem], options: dict[str, Any]) -> PushResult:
         """
         Store the partitions of spread queues, each slot by itself, once.
 
         Each slot has a producer of its own, whose last number moves with the slot. So if one fails,
-        a repeat of the request stores only what is missing.
+        a repeat of the request stores only what is missing. Raises SlotMoved if a partition is
+        pinned or unpinned meanwhile.
         """
-        parts = grouped(range(len(items)), lambda at: hashed(items[at].partition))
+        owners = self._following.owners
+        parts = grouped(
+            range(len(items)), lambda at: owners.slot_of(items[at].queue, items[at].partition)
+        )
 
-        async def store(slot: int, indexes: Sequence[int]) -> PushResult:
+        async def store(slot: int, indexes: Sequence[int]) -> PushResult | None:
             some = [items[at] for at in indexes]
-            own = {**options, "scope": f"{options['scope']}/{slot}"}
-            return await self._following.follow([slot], lambda: self._push_together(some, own))
+            own = {
+                **options,
+                "scope": f"{options['scope']}/{slot}",
+                "slot": slot,
+                "digest": _digest_of_part(options["digest"], indexes),
+            }
+
+            async def attempt() -> PushResult | None:
+                needed = self._needed(some, await self.expected({each.queue for each in some}))
+                return await self._push_together(some, own, needed) if [*needed] == [slot] else None
+
+            return await self._following.follow([slot], attempt)
 
         found = await asyncio.gather(
             *(store(*each) for each in parts.items()), return_exceptions=True
         )
-        results = [each for each in found if isinstance(each, PushResult)]
         if failure := errors.worst([each for each in found if isinstance(each, BaseException)]):
             raise failure
+        results = [each for each in found if isinstance(each, PushResult)]
+        if len(results) < len(parts):
+            raise errors.SlotMoved("A partition was pinned or unpinned.")
         answers: dict[int, Pushed] = {}
         for indexes, result in zip(parts.values(), results, strict=True):
             answers |= zip(indexes, result, strict=True)
@@ -94,10 +120,9 @@ class Pushes:
         )
 
     async def _push_together(
-        self, items: Sequence[PushItem], options: dict[str, Any]
+        self, items: Sequence[PushItem], options: dict[str, Any], needed: dict[int, str]
     ) -> PushResult:
-        """Store all items in one database, or none."""
-        needed = self._needed(items, await self.expected({each.queue for each in items}))
+        """Store all items in one database, or none. ``needed``: their slots."""
         owners = {self._following.engine(slot): what for slot, what in needed.items()}
         if len(owners) > 1:
             raise self.apart(owners)
@@ -122,7 +147,7 @@ class Pushes:
     def _slot(self, item: PushItem, expected: dict[str, int]) -> int | None:
         known = self._places.known(item.queue)
         slot = expected.get(item.queue) if known is None else known
-        return None if slot is None else slot_in(slot, item.partition)
+        return None if slot is None else self._places.slot_in(item.queue, slot, item.partition)
 
     def _needed(self, items: Sequence[PushItem], expected: dict[str, int]) -> dict[int, str]:
         """Name a queue or partition for each slot that items need."""
@@ -205,3 +230,15 @@ class Pushes:
         """Name the database of each part."""
         names = {engine: name for name, engine in self._engines.items()}
         return ", ".join(f"{what} is in {names[engine]}" for engine, what in parts.items())
+
+
+def _digest_of_part(digest: bytes | None, indexes: Sequence[int]) -> bytes | None:
+    """
+    The digest of the part of a request for one slot.
+
+    The part differs if a partition was unpinned before a repeat. An earlier part must not count as
+    this one, because messages would be missing.
+    """
+    if digest is None:
+        return None
+    return sha256(digest + repr([*indexes]).encode()).digest()[: len(digest)]

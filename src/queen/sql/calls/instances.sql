@@ -2,7 +2,7 @@
 
 -- name: pulse
 -- Record that this process is running; returns the shared state.
-select is_push_off, is_pop_off, redaction, has_orphans from queen.pulse($1, $2, $3, $4, $5);
+select is_push_off, is_pop_off, redaction, has_orphans from queen.pulse_v2($1, $2, $3, $4, $5, $6, $7);
 
 -- name: leave
 -- Remove this process from the list.
@@ -17,6 +17,14 @@ from queen.instances i
 where i.id > $1
 order by i.id
 limit $2;
+
+-- name: addresses
+-- The addresses of the servers that run now, and the databases that they prefer; null for all.
+select distinct i.address, i.preferred
+from queen.instances i
+where i.seen_at > queen.now() - interval '15 seconds'
+order by i.address, i.preferred
+limit 1000;
 
 -- name: maintenance
 -- The state of a maintenance mode.
