@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -11,7 +12,11 @@ from queen.client.connection import Connection
 from queen.client.producer_ids import Producer
 from queen.client.push.items import items_of
 from queen.client.transport.base import decoded
+from queen.client.transport.http import HttpTransport
 from queen.wire.messages import Pushed, PushItem, PushRequest, PushResponse
+
+if TYPE_CHECKING:
+    from queen.client.push.preferences import Preferences
 
 T = TypeVar("T")
 
@@ -24,6 +29,16 @@ _POINTER: Final = re.compile(r"/items/(\d+)(?:/.*)?")
 
 class Pusher(Connection):
     """The part of a client that pushes."""
+
+    @cached_property
+    def preferences(self) -> "Preferences | None":
+        """The preferences of servers for databases. None: a server is chosen without them."""
+        transport = self.transport
+        if not isinstance(transport, HttpTransport) or not transport.follows_preferences:
+            return None
+        from queen.client.push.preferences import Preferences  # Has structs of the admin API.
+
+        return Preferences(transport)
 
     async def push(
         self,
@@ -67,7 +82,10 @@ class Pusher(Connection):
             body = _ENCODE(request)
         except (TypeError, ValueError) as error:
             raise errors.InvalidItem(f"the request cannot be encoded as JSON: {error}") from error
-        reply = await self.transport.exchange("POST", "/api/v1/push", body, key=key)
+        if self.preferences is None:
+            reply = await self.transport.exchange("POST", "/api/v1/push", body, key=key)
+        else:
+            reply = await self.preferences.push(items, body, key)
         return decoded(reply, decode)
 
 

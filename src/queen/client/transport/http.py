@@ -5,6 +5,7 @@ import io
 import logging
 import random
 import weakref
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from queen import errors
@@ -51,6 +52,17 @@ class HttpTransport:
 
         self._streams = StreamPool(config, self._headers, self._tls) if config.stream else None
 
+    @property
+    def urls(self) -> Sequence[str]:
+        """The URLs of the servers."""
+        return self._config.urls
+
+    @property
+    def follows_preferences(self) -> bool:
+        """Whether pushes may go to servers that prefer their databases."""
+        config = self._config
+        return self._width > 1 and config.load_balancing_strategy == "affinity"
+
     async def open(self) -> None:
         self._is_closed = False
 
@@ -72,7 +84,13 @@ class HttpTransport:
         wait_seconds: float = 0,
         is_repeatable: bool = True,
         headers: dict[str, str] | None = None,
+        preferred: Collection[str] | None = None,
     ) -> Reply:
+        """
+        Send a request, as `Transport.exchange` does.
+
+        ``preferred``: URLs of servers to try first. Unless None, the reply names its server.
+        """
         import aiohttp  # Slower to load than the whole SDK, so it is loaded on first use.
 
         tried: list[Server] = []
@@ -82,7 +100,11 @@ class HttpTransport:
             # In one round, each server is tried once, without a wait between them.
             around = tried[len(tried) // self._width * self._width :]
             is_free = self._config.enable_failover
-            server = self._servers.choose(key, around) if is_free else self._servers.home(key)
+            server = (
+                self._servers.choose(key, around, preferred or ())
+                if is_free
+                else self._servers.home(key)
+            )
             tried.append(server)
             try:
                 reply = await self._send(server, method, path, body, wait_seconds, headers)
@@ -104,6 +126,8 @@ class HttpTransport:
                 if reply.status < 500:
                     self._servers.answered(server)
                     if reply.status < 400:
+                        if preferred is not None:
+                            reply = reply._replace(server=server.url)
                         return reply if unsettled is None else reply._replace(is_repeated=True)
                 else:
                     self._servers.failed(server)

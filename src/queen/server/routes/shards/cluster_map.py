@@ -6,11 +6,12 @@ from hashlib import sha256
 import msgspec
 
 from queen import errors
-from queen.cluster.results import grouped
+from queen.cluster.shards import Shards
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer, is_known
 from queen.server.http.call import Call, new_routes
 from queen.server.routes.views import slot_ranges
+from queen.store.connection.database import Record
 from queen.wire.resources import ClusterDatabase, ClusterMap, ClusterServer
 
 ROUTES, route = new_routes()
@@ -26,10 +27,10 @@ ROUTES, route = new_routes()
 async def show_map(call: Call) -> Answer:
     """Return the slots of each database, and which server prefers which databases."""
     cluster = call.state.cluster
-    rows = []
+    owned = await Shards(cluster).owned()
+    rows: list[Record] = []
     with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
         rows = await cluster.first.store.instances.addresses()
-    owned = grouped(cluster.owners.all(), lambda slot: cluster.owners.of_slot(slot))
     found = ClusterMap(
         revision="",
         databases=[
