@@ -146,7 +146,7 @@ class Owners:
         self.pins = pins
 
     def slot_of(self, queue: str, partition: str) -> int:
-        """The slot of a partition of a spread queue."""
+        """The slot of a partition in a spread queue."""
         return self.pins.get((queue, partition)) or hashed(partition)
 
     def _announce(self, leaving: Collection[int]) -> None:

@@ -234,7 +234,7 @@ class Pushes:
 
 def _digest_of_part(digest: bytes | None, indexes: Sequence[int]) -> bytes | None:
     """
-    The digest of the part of a request for one slot.
+    The digest of a request's part for one slot.
 
     The part differs if a partition was unpinned before a repeat. An earlier part must not count as
     this one, because messages would be missing.

@@ -55,7 +55,7 @@ async def make(cluster: Cluster, queue: str = "events", **options: Any) -> None:
 
 
 async def rows_of(cluster: Cluster, partition: str) -> dict[str, list[int]]:
-    """The slots of the rows of a partition in each database."""
+    """The slots in which a partition has rows, by database."""
     found: dict[str, list[int]] = {}
     for name, engine in cluster.engines.items():
         pairs = [("events", partition, 0)]
@@ -174,7 +174,7 @@ async def test_a_partition_that_exists_stays(cluster: Cluster, stale: Cluster) -
 
 
 async def test_pushes_during_a_pin_wait_for_its_end(cluster: Cluster, stale: Cluster) -> None:
-    """Whoever is first: the partition is in one slot, and all messages are in it in order."""
+    """The partition is in one slot, whether the pin or the push is first."""
     for n, name in enumerate(named("main", 24)[4:]):
 
         async def push(name: str = name) -> None:
@@ -249,7 +249,7 @@ async def test_all_slots_for_pins_can_be_used(cluster: Cluster) -> None:
     assert (await pins.pin("later", HOT, "two")).slot == 960
 
 
-async def test_a_pinned_partition_moves_alone(
+async def test_a_pinned_partition_moves_without_others(
     cluster: Cluster, stale: Cluster, databases: dict[str, str]
 ) -> None:
     pin = await Pins(cluster).pin("events", HOT, "two")

@@ -1,6 +1,6 @@
 -- Pins: a hot partition of a spread queue gets a slot of its own. Servers report their address, and the databases that they prefer.
 
--- Part of the definition of a spread queue, so every database has a copy.
+-- Every database has a copy, like the options and groups.
 create table queen.pins (
   queue_id  bigint not null,
   partition text not null,

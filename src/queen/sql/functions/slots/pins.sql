@@ -1,10 +1,10 @@
 -- Pins: partitions of spread queues that have a slot of their own.
 --
 -- A partition can be pinned or unpinned only while it does not exist, because its ids contain the slot. The first database records
--- the pin as not ready. When all databases have that copy, none of them creates the partition any more. Then the owner of the
--- former slot confirms that the partition does not exist, and the pin becomes ready, or is deleted.
+-- the pin as not ready. All databases get that copy, and stop creating the partition. Then the owner of the former slot confirms
+-- that the partition does not exist, and the pin becomes ready, or is deleted.
 
--- The slot of a partition of a spread queue. Raises QN018 while a pin is not ready, because then it has none.
+-- The slot of a partition in a spread queue. Raises QN018 while a pin is not ready, because then it has none.
 create or replace function queen.partition_slot (p_queue_id bigint, p_partition text)
   returns smallint
   language plpgsql
