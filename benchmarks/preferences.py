@@ -25,6 +25,8 @@ import uvloop
 from benchmarks.cost.usage import Reading, Snapshot
 from benchmarks.load import machine
 from queen import Queen
+from queen.client.transport.http import HttpTransport
+from queen.client.transport.preferences import Preferences
 from queen.store.cluster.joining import join
 from tests.cluster.places import slot_of
 from tests.support.postgres import Postgres
@@ -66,10 +68,10 @@ class PreferenceBench:
             queen = await stack.enter_async_context(Queen([each.base_url for each in servers]))
             queues = _queues(self._producers)
             await self._push(queen, queues, WARM_SECONDS)
-            assert queen.preferences is not None
-            queen.preferences.refresh()  # Now all servers have reported.
+            preferences = _preferences(queen)
+            preferences.refresh()  # Now all servers have reported.
             if prefer:
-                await until(lambda: _is_active(queen))
+                await until(lambda: _is_active(preferences))
             await self._push(queen, queues, WARM_SECONDS)
             return await self._measured(servers, queen, queues)
 
@@ -103,8 +105,15 @@ async def _produce(queen: Queen, name: str, ends_at: float) -> int:
     return count
 
 
-async def _is_active(queen: Queen) -> bool:
-    return queen.preferences is not None and queen.preferences.is_active
+def _preferences(queen: Queen) -> Preferences:
+    transport = queen.transport
+    assert isinstance(transport, HttpTransport)
+    assert transport.preferences is not None
+    return transport.preferences
+
+
+async def _is_active(preferences: Preferences) -> bool:
+    return preferences.is_active
 
 
 async def _statements(servers: Sequence[Server]) -> float:

@@ -29,7 +29,7 @@ FOLLOWED = (
 )
 """The sections with commands, in the order of the page."""
 ELSEWHERE = {"Rebalance databases", "Prefer databases"}
-"""A plan depends on the load, and each server has other preferences. Their tests run these commands."""
+"""Plans depend on the load, and servers differ in their preferences. Other tests cover them."""
 VARYING = {
     # Lines of progress can follow.
     r"^operation \d+ (.*)$": "operation … \\1\n…",

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from queen import Queen
-from queen.client.push.preferences import Preferences
 from queen.client.transport.failover import Servers
+from queen.client.transport.http import HttpTransport
+from queen.client.transport.preferences import Preferences
 from tests.cluster.places import ONE, THREE, TWO, named
 from tests.support.server import Server, until
 
@@ -37,8 +38,10 @@ def connect(servers: Sequence[Server], **options: Any) -> Queen:  # noqa: ANN401
 
 
 def preferences(queen: Queen) -> Preferences:
-    assert queen.preferences is not None
-    return queen.preferences
+    transport = queen.transport
+    assert isinstance(transport, HttpTransport)
+    assert transport.preferences is not None
+    return transport.preferences
 
 
 async def learn(queen: Queen, *targets: tuple[str, str]) -> None:
@@ -143,7 +146,7 @@ async def test_without_preferences_pushes_go_where_they_went_before(
             for _ in range(2):
                 assert await during(servers, push) == [homes.count(0), homes.count(1)]
             reads = r'queen_http_request_seconds_count\{[^}]*"[^"]*/api/v1/cluster"[^}]*\}'
-            assert sum([await metric(each, reads) for each in servers]) == 1
+            assert sum([await metric(each, reads) for each in servers]) == 0
             assert not preferences(queen).is_active
 
 

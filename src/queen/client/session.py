@@ -65,8 +65,6 @@ class Session(Pusher, Settler):
         finally:
             is_now = self._now is not None and self._now.is_set()
             await self.consumers.wait_for_threads(0 if is_now else self.config.close_timeout)
-            if self.preferences is not None:
-                await self.preferences.close()
             await self.transport.close()
         for end in ends:
             if isinstance(end, BaseException):
@@ -81,7 +79,6 @@ class Session(Pusher, Settler):
         self.buffers = Buffers(self)
         self.consumers = Consumers(self)
         self._producers.clear()  # The parent continues their numbers.
-        self.__dict__.pop("preferences", None)  # Its task is the parent's.
 
     def warn_of_loss(self) -> None:
         """Warn about buffered messages of a client that ends without `close`."""

@@ -58,9 +58,6 @@ class SyncQueen:
         transport: Transport | None = None,
         **options: Any,
     ) -> None: ...
-    @property
-    def preferences(self) -> Preferences | None:
-        """The preferences of servers for databases. None: a server is chosen without them."""
     def push(
         self,
         items: Sequence[PushItem | Mapping[str, Any]] | Mapping[str, Any],

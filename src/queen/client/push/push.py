@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -14,9 +13,6 @@ from queen.client.push.items import items_of
 from queen.client.transport.base import decoded
 from queen.client.transport.http import HttpTransport
 from queen.wire.messages import Pushed, PushItem, PushRequest, PushResponse
-
-if TYPE_CHECKING:
-    from queen.client.push.preferences import Preferences
 
 T = TypeVar("T")
 
@@ -29,16 +25,6 @@ _POINTER: Final = re.compile(r"/items/(\d+)(?:/.*)?")
 
 class Pusher(Connection):
     """The part of a client that pushes."""
-
-    @cached_property
-    def preferences(self) -> "Preferences | None":
-        """The preferences of servers for databases. None: a server is chosen without them."""
-        transport = self.transport
-        if not isinstance(transport, HttpTransport) or not transport.follows_preferences:
-            return None
-        from queen.client.push.preferences import Preferences  # Has structs of the admin API.
-
-        return Preferences(transport)
 
     async def push(
         self,
@@ -82,10 +68,12 @@ class Pusher(Connection):
             body = _ENCODE(request)
         except (TypeError, ValueError) as error:
             raise errors.InvalidItem(f"the request cannot be encoded as JSON: {error}") from error
-        if self.preferences is None:
-            reply = await self.transport.exchange("POST", "/api/v1/push", body, key=key)
+        transport = self.transport
+        preferences = transport.preferences if isinstance(transport, HttpTransport) else None
+        if preferences is None:
+            reply = await transport.exchange("POST", "/api/v1/push", body, key=key)
         else:
-            reply = await self.preferences.push(items, body, key)
+            reply = await preferences.push(items, body, key)
         return decoded(reply, decode)
 
 

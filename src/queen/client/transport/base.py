@@ -37,6 +37,10 @@ class Reply(NamedTuple):
     """URL of the server, if the request had preferred ones."""
 
 
+PREFERRED: Final = "Queen-Preferred-Databases"
+"""A header of servers that prefer databases."""
+
+
 class Transport(Protocol):
     """The interface between a client and its servers."""
 

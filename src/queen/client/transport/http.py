@@ -6,13 +6,14 @@ import logging
 import random
 import weakref
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from queen import errors
 from queen.client import tracing
 from queen.client.config import Config
 from queen.client.transport import long_poll, tls
-from queen.client.transport.base import AT_THE_DOOR, Reply, error_of
+from queen.client.transport.base import AT_THE_DOOR, PREFERRED, Reply, error_of
 from queen.client.transport.failover import Server, Servers
 from queen.client.transport.stream import StreamPool, operation_of
 from queen.client.transport.stream_connection import NotReceived
@@ -20,6 +21,8 @@ from queen.redacted import without_passwords
 
 if TYPE_CHECKING:
     import aiohttp
+
+    from queen.client.transport.preferences import Preferences
 
 _MOST_BACKOFF_SECONDS: Final = 30.0
 _LOG: Final = logging.getLogger("queen.client")
@@ -46,6 +49,7 @@ class HttpTransport:
         self._is_closed = False
         self._tls = tls.context(config)
         self._has_answered = False
+        self._has_preferences = False
         self._headers = dict(config.headers)
         if config.bearer_token is not None:
             self._headers["Authorization"] = f"Bearer {config.bearer_token}"
@@ -58,16 +62,27 @@ class HttpTransport:
         return self._config.urls
 
     @property
-    def follows_preferences(self) -> bool:
-        """Whether pushes may go to servers that prefer their databases."""
-        config = self._config
-        return self._width > 1 and config.load_balancing_strategy == "affinity"
+    def has_preferences(self) -> bool:
+        """Whether a server has responded that prefers databases."""
+        streams = self._streams
+        return self._has_preferences or (streams is not None and streams.has_preferences)
+
+    @cached_property
+    def preferences(self) -> "Preferences | None":
+        """Chooses servers that prefer the databases of pushes. None: the options exclude that."""
+        if self._width < 2 or self._config.load_balancing_strategy != "affinity":
+            return None
+        from queen.client.transport.preferences import Preferences  # It has structs of the map.
+
+        return Preferences(self)
 
     async def open(self) -> None:
         self._is_closed = False
 
     async def close(self) -> None:
         self._is_closed = True
+        if self.preferences is not None:
+            await self.preferences.close()
         if self._streams is not None:
             await self._streams.close()
         session = self._sessions.pop(asyncio.get_running_loop(), None)
@@ -207,6 +222,8 @@ class HttpTransport:
             timeout=timeout,
         ) as response:
             self._has_answered = True
+            if PREFERRED in response.headers:
+                self._has_preferences = True
             return Reply(
                 response.status, await response.read(), response.headers.get("Retry-After")
             )

@@ -1,18 +1,17 @@
 """Send messages to a server that prefers the database of their slot."""
 
 import asyncio
-import contextlib
+import math
 import re
 import time
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, Protocol
 
 import msgspec
 
 from queen import errors
 from queen.bounded import BoundedDict
 from queen.client.transport.base import Reply
-from queen.client.transport.http import HttpTransport
 from queen.codec.ids import NUMBER_BITS, id_of
 from queen.codec.slots import RESERVED, hashed
 from queen.wire.messages import PushItem
@@ -33,6 +32,27 @@ _PARTITION: Final = re.compile(rb'"partitionId":"([^"]+)"')
 _BUFFERED: Final = b'"status":"buffered"'
 
 
+class _Servers(Protocol):
+    """The part of a transport that this needs."""
+
+    @property
+    def urls(self) -> Sequence[str]: ...
+
+    @property
+    def has_preferences(self) -> bool: ...
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        key: str | None = None,
+        headers: dict[str, str] | None = None,
+        preferred: Collection[str] | None = None,
+    ) -> Reply: ...
+
+
 class _Held(msgspec.Struct, eq=False):
     """The servers of pushes with one key, while one is in progress or on the disk of a server."""
 
@@ -45,15 +65,16 @@ class Preferences:
     """
     Chooses servers for pushes, if servers prefer databases.
 
-    It reads the map of slots in the background, and learns the slots of queues from responses. So a
-    push needs no other request, and without preferences it goes where it would go anyway.
+    When a server with preferences has responded, it reads the map of slots in the background. It
+    learns the slots of queues from responses. So a push needs no other request, and without
+    preferences it goes where it would go anyway.
 
     Pushes with one key keep their server while one of them is in progress, or while the server has
     one on its disk. So no later push overtakes them when the map changes.
     """
 
-    def __init__(self, transport: HttpTransport) -> None:
-        self._transport = transport
+    def __init__(self, servers: _Servers) -> None:
+        self._servers = servers
         self._refresh_at = 0.0
         self._reading: asyncio.Task[None] | None = None
         self._revision: str | None = None
@@ -64,20 +85,18 @@ class Preferences:
         self._held = BoundedDict[str, _Held](_MOST_HELD)
 
     async def push(self, items: Sequence[PushItem], body: bytes, key: str | None) -> Reply:
-        """Send a push. ``key``: as for `HttpTransport.exchange`."""
-        if time.monotonic() >= self._refresh_at:
+        """Send a push. ``key``: as for `Transport.exchange`."""
+        if self._servers.has_preferences and time.monotonic() >= self._refresh_at:
             self.refresh()
         if not items:
-            return await self._transport.exchange("POST", _PUSH, body, key=key)
+            return await self._servers.exchange("POST", _PUSH, body, key=key)
         unit = key or f"{items[0].queue}/{items[0].partition}"
         held = self._held.get(unit)
         if held is None:
-            held = self._held[unit] = _Held(self._servers(items))
+            held = self._held[unit] = _Held(self._preferring(items))
         held.requests += 1
         try:
-            reply = await self._transport.exchange(
-                "POST", _PUSH, body, key=key, preferred=held.urls
-            )
+            reply = await self._servers.exchange("POST", _PUSH, body, key=key, preferred=held.urls)
             held.is_buffered = _BUFFERED in reply.body
             if held.is_buffered:
                 held.urls = (reply.server,)
@@ -98,7 +117,7 @@ class Preferences:
             reading.cancel()
             await asyncio.wait({reading})
 
-    def _servers(self, items: Sequence[PushItem]) -> Sequence[str]:
+    def _preferring(self, items: Sequence[PushItem]) -> Sequence[str]:
         """The servers that prefer the database of these items. Empty: any server."""
         slot = self._slot(items) if self._urls else None
         return () if slot is None else self._urls.get(slot, ())
@@ -138,12 +157,16 @@ class Preferences:
         self._reading = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        """Read the map, unless the caller may not, or the servers don't have one."""
-        with contextlib.suppress(errors.QueenError, msgspec.DecodeError):
-            known = None if self._revision is None else {"If-None-Match": f'"{self._revision}"'}
-            reply = await self._transport.exchange("GET", _MAP, headers=known)
+        """Read the map, unless the caller may not."""
+        known = None if self._revision is None else {"If-None-Match": f'"{self._revision}"'}
+        try:
+            reply = await self._servers.exchange("GET", _MAP, headers=known)
             if reply.status == 200:
                 self._apply(_DECODE(reply.body))
+        except errors.Forbidden:
+            self._refresh_at = math.inf
+        except (errors.QueenError, msgspec.DecodeError):
+            pass  # It is tried again after some minutes.
 
     def _apply(self, found: ClusterMap) -> None:
         urls: dict[int, Sequence[str]] = {}
@@ -155,7 +178,7 @@ class Preferences:
                 if each.url is not None
                 and each.preferred_databases is not None
                 and database.name in each.preferred_databases
-                and each.url.rstrip("/") in self._transport.urls
+                and each.url.rstrip("/") in self._servers.urls
             ]
             for owned in database.ranges if preferring else ():
                 urls |= dict.fromkeys(range(owned.first, owned.last + 1), preferring)
