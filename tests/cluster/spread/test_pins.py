@@ -160,6 +160,28 @@ async def test_a_stale_server_never_stores_an_unpinned_partition_elsewhere(
     assert await Pins(cluster).all() == []
 
 
+async def test_a_repeat_after_an_unpin_never_counts_a_missing_message_as_stored(
+    cluster: Cluster, stale: Cluster
+) -> None:
+    """The first attempt stored a partition of the same slot, but not the pinned one."""
+    beside = next(
+        name for n in range(100_000) if hashed(name := f"n{n}") == hashed(HOT) and name != HOT
+    )
+    items = [item("events", name, partition=name) for name in (HOT, beside, THIRD[0])]
+    await Pins(stale).pin("events", HOT, "two")
+    await stale.engines["two"].close()
+    with pytest.raises(errors.ServiceError):
+        await numbered(stale, 1, *items)
+    await Pins(cluster).unpin("events", HOT)
+
+    with pytest.raises(errors.SequenceReused):
+        await numbered(cluster, 1, *items)
+    await numbered(cluster, 2, items[0])
+
+    assert await pop(cluster, partition=HOT) == [HOT]
+    assert await pop(cluster, partition=beside) == [beside]
+
+
 async def test_a_partition_that_exists_stays(cluster: Cluster, stale: Cluster) -> None:
     with pytest.raises(errors.Conflict, match=f"partition {OTHER} of queue events exists in"):
         await Pins(cluster).pin("events", OTHER, "two")

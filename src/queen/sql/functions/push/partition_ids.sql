@@ -63,8 +63,8 @@ begin
       order by q.id
     ) q;
     -- A pin changes under the exclusive form of that lock.
-    if queen.slots_of_names(p_queues, p_partitions) <> v_slots then
-      raise exception 'a partition was pinned or unpinned' using errcode = 'QN018';
+    if (959 < any (v_slots) or exists (select 1 from queen.pins)) and queen.slots_of_names(p_queues, p_partitions) <> v_slots then
+      raise exception 'a partition was pinned or unpinned' using errcode = '40001';
     end if;
     v_now := queen.now();
     with made as (

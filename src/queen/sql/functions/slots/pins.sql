@@ -27,7 +27,7 @@ $$;
 
 -- Reserve one of these slots for a partition, the first that no pin uses. Returns the pin, which is not ready yet, or the pin that
 -- the partition has already. No row: all slots are used. Raises QN001.
--- Locks: pins; the queue's advisory lock, exclusive, so no transaction creates the partition meanwhile.
+-- Locks: the queue's advisory lock, exclusive, so no transaction creates the partition meanwhile; pins.
 create or replace function queen.reserve_pin (p_queue text, p_partition text, p_slots smallint[])
   returns table (queue_id bigint, slot smallint, is_ready boolean, revision bigint, is_new boolean)
   language plpgsql
@@ -39,6 +39,7 @@ declare
   v_queue queen.queues := queen.queue_named(p_queue);
   v_slot  smallint;
 begin
+  perform pg_advisory_xact_lock(hashtextextended('queen.queue', v_queue.id));
   lock table queen.pins in share row exclusive mode;
   if not exists (select 1 from queen.pins p where p.queue_id = v_queue.id and p.partition = p_partition) then
     select n.slot into v_slot
@@ -54,7 +55,6 @@ begin
     if not found then
       return;
     end if;
-    perform pg_advisory_xact_lock(hashtextextended('queen.queue', v_queue.id));
     insert into queen.pins (queue_id, partition, slot, is_ready, revision)
     values (v_queue.id, p_partition, v_slot, false, queen.note_definition(v_queue.id));
   end if;
@@ -67,7 +67,7 @@ $$;
 
 -- Make a pin ready or not ready, or delete it if p_is_ready is null. Returns its new revision, or null if it has changed since
 -- p_revision.
--- Locks: pins; the queue's advisory lock, exclusive.
+-- Locks: the queue's advisory lock, exclusive; pins.
 create or replace function queen.change_pin (p_queue_id bigint, p_partition text, p_revision bigint, p_is_ready boolean)
   returns bigint
   language plpgsql
@@ -77,8 +77,8 @@ as $$
 declare
   v_revision bigint;
 begin
-  lock table queen.pins in share row exclusive mode;
   perform pg_advisory_xact_lock(hashtextextended('queen.queue', p_queue_id));
+  lock table queen.pins in share row exclusive mode;
   if not exists (
     select 1 from queen.pins p where p.queue_id = p_queue_id and p.partition = p_partition and p.revision = p_revision
   ) then
