@@ -12,6 +12,7 @@ from queen.cluster.cluster import Cluster
 from queen.cluster.pins import Pins
 from queen.codec.slots import RESERVED, hashed
 from queen.engine.engine import Engine
+from queen.engine.push.producers import digest_of
 from queen.store.cluster.definitions import Definitions
 from queen.wire.messages import PopRequest, PushItem
 from tests.cluster.moves import Members, finish, run
@@ -76,7 +77,8 @@ async def pop(cluster: Cluster, **fields: Any) -> list[Any]:  # noqa: ANN401
 
 
 def numbered(cluster: Cluster, sequence: int, *items: PushItem) -> Any:  # noqa: ANN401
-    return cluster.push(items, producer_id="p", sequence=sequence)
+    # As over HTTP, where the digest is that of the whole request.
+    return cluster.push(items, producer_id="p", sequence=sequence, digest=digest_of(items))
 
 
 async def test_a_pinned_partition_is_in_its_database(cluster: Cluster) -> None:
@@ -221,6 +223,9 @@ async def test_a_pin_that_was_interrupted_can_be_repeated(cluster: Cluster, stal
     definitions: Definitions = cluster.first.store.definitions
     await definitions.reserve_pin("events", HOT, [slot])
     await cluster.spreads.publish(queue_id)
+    for engine in cluster.engines.values():  # Nor in the slot of the pin.
+        with pytest.raises(errors.SlotMoved):
+            await engine.push([item("events", "rejected", partition=HOT)])
     stale.following.patience_seconds = 0.2
     result = await asyncio.gather(
         stale.push([item("events", 1, partition=HOT)]), return_exceptions=True

@@ -151,10 +151,11 @@ class Preferences:
         """Whether servers prefer databases, as far as this client knows."""
         return bool(self._urls)
 
-    def refresh(self) -> None:
+    def refresh(self) -> asyncio.Task[None]:
         """Start to read the map."""
         self._refresh_at = time.monotonic() + _REFRESH_SECONDS
-        self._reading = asyncio.create_task(self._read())
+        self._reading = reading = asyncio.create_task(self._read())
+        return reading
 
     async def _read(self) -> None:
         """Read the map, unless the caller may not."""
