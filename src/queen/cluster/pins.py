@@ -53,6 +53,7 @@ class Pins:
 
     async def all(self) -> list[Pin]:
         """All pins, by queue and partition."""
+        await self._owners.load()
         rows = await self._definitions.pins()
         return [self._pin(row["queue"], row["partition"], row) for row in rows]
 
@@ -67,7 +68,6 @@ class Pins:
         A partition that is pinned already keeps its slot, wherever it is.
         """
         await self._check(queue, partition)
-        await self._owners.load()
         if database not in (listed := await self._cluster.first.store.homes.databases()):
             raise errors.NotFound(
                 f"database {database} does not exist. There are {', '.join(listed)}"

@@ -101,11 +101,7 @@ class HttpTransport:
         headers: dict[str, str] | None = None,
         preferred: Collection[str] | None = None,
     ) -> Reply:
-        """
-        Send a request, as `Transport.exchange` does.
-
-        ``preferred``: URLs of servers to try first. Unless None, the reply names its server.
-        """
+        """``preferred``: URLs of servers to try first. Unless None, the reply names its server."""
         import aiohttp  # Slower to load than the whole SDK, so it is loaded on first use.
 
         tried: list[Server] = []
@@ -114,12 +110,7 @@ class HttpTransport:
         while True:
             # In one round, each server is tried once, without a wait between them.
             around = tried[len(tried) // self._width * self._width :]
-            is_free = self._config.enable_failover
-            server = (
-                self._servers.choose(key, around, preferred or ())
-                if is_free
-                else self._servers.home(key)
-            )
+            server = self._choose(key, around, preferred)
             tried.append(server)
             try:
                 reply = await self._send(server, method, path, body, wait_seconds, headers)
@@ -158,6 +149,13 @@ class HttpTransport:
             is_elsewhere = len(tried) % self._width and failure.http_status != 429
             if not is_elsewhere:
                 await asyncio.sleep(self._pause(len(tried) // self._width, failure))
+
+    def _choose(
+        self, key: str | None, tried: Sequence[Server], preferred: Collection[str] | None
+    ) -> Server:
+        if self._config.enable_failover:
+            return self._servers.choose(key, tried, preferred or ())
+        return self._servers.home(key)
 
     def _repeats(self, failure: errors.QueenError, tried: int, is_repeatable: bool) -> bool:
         attempts = max(self._config.retry_attempts, self._width)
