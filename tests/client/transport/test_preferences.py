@@ -19,7 +19,7 @@ SLOT = 7
 
 
 class Servers:
-    """Two servers. They respond as told, and record to which one each push went."""
+    """Two servers. They return fixed responses, and record to which one each push went."""
 
     urls = (ONE, TWO)
     has_preferences = True
