@@ -46,8 +46,7 @@ RUNTIME_LOCK := $(dir $(STAMP))runtime.lock
 	test test-attacks test-browser test-browser-scale test-fast test-faults test-image test-model test-nightly test-shards test-spark \
 	test-spark-short versitygw \
 	bench-against bench-client bench-cost bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs \
-	bench-lake \
-	bench-retention bench-shards bench-spark
+	bench-lake bench-preferences bench-retention bench-shards bench-spark
 
 setup: packages $(STAMP) $(NODE_STAMP) $(BIN)/vale
 
@@ -227,6 +226,9 @@ bench-retention:
 # Single pushes with one, two and four databases on slow disks.
 bench-shards:
 	$(BIN)/python -m benchmarks.shards $(BENCH_FLAGS)
+
+bench-preferences:
+	$(BIN)/python -m benchmarks.preferences $(BENCH_FLAGS)
 
 # `make bench-lake BENCH_FLAGS="--commits 400"` is the small form.
 bench-lake:

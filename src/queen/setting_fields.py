@@ -122,6 +122,12 @@ class SettingFields(
     """Several databases as one queue: `NAME=URL` of each, separated by spaces. The first one also
     has API keys, the audit log and the slots of all queues. Replaces `DATABASE_URL` and the
     variables `PG_HOST` to `PG_DB`."""
+    preferred_databases: str | None = None
+    """Names in `QUEEN_DATABASES`, separated by commas. Clients send messages for these databases to
+    this server, and it has 2 connections to each of the others. If unset, it prefers none."""
+    advertised_url: str | None = None
+    """URL at which clients reach this server. With `QUEEN_PREFERRED_DATABASES`, it must be one of
+    the URLs that clients use."""
     pg_host: str = field(default="localhost", name="PG_HOST")
     """Host of PostgreSQL, or the directory of its socket. With several hosts, separated by commas,
     the server uses the one that accepts writes."""

@@ -89,6 +89,18 @@ class Settings(SettingFields, frozen=True, kw_only=True, forbid_unknown_fields=T
         return found
 
     @property
+    def preferred(self) -> list[str] | None:
+        """The databases that this server prefers. None: all are equal."""
+        names = words(self.preferred_databases)
+        if not names:
+            return None
+        if unknown := [each for each in names if each not in self.dsns]:
+            raise errors.BadSettings(
+                f"QUEEN_PREFERRED_DATABASES names {unknown[0]}, which QUEEN_DATABASES lacks"
+            )
+        return names
+
+    @property
     def _dsn(self) -> str:
         if self.database_url is not None:
             return self.with_tls(self.database_url)

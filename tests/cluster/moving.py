@@ -4,7 +4,7 @@ import io
 from collections.abc import Mapping
 from typing import Final
 
-from queen.cluster.places import hashed
+from queen.codec.slots import hashed
 from queen.store.migrations import connected
 
 # Tables whose rows belong to a slot, with the condition for them. Producers belong to no slot.

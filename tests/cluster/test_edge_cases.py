@@ -7,7 +7,7 @@ import pytest
 
 from queen import errors
 from queen.cluster.cluster import Cluster
-from queen.cluster.places import hashed
+from queen.codec.slots import hashed
 from queen.engine.engine import Engine
 from queen.store.cluster.joining import join, missing
 from queen.store.migrations import connected, migrate

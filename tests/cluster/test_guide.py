@@ -22,13 +22,14 @@ FOLLOWED = (
     "Move a tenant",
     "See the load",
     "Spread a queue",
+    "Pin a hot partition",
     "Enqueue in any database",
     "Push to another database in a transaction",
     "Remove a database",
 )
 """The sections with commands, in the order of the page."""
-ELSEWHERE = {"Rebalance databases"}
-"""The plan depends on the load. The tests of rebalancing run these commands."""
+ELSEWHERE = {"Rebalance databases", "Prefer databases"}
+"""Plans depend on the load, and servers differ in their preferences. Other tests cover them."""
 VARYING = {
     # Lines of progress can follow.
     r"^operation \d+ (.*)$": "operation … \\1\n…",
@@ -128,6 +129,7 @@ async def test_a_tenant_moves_and_its_clients_see_no_error(
         assert await tenant.databases() == {"two"}
         await follow("See the load")
         await follow("Spread a queue")
+        await follow("Pin a hot partition")
         await follow("Enqueue in any database", DATABASE_URL=dsn_of(hosts["db2"]))
         await follow("Push to another database in a transaction")
         await follow("Remove a database")

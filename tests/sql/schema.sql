@@ -624,6 +624,16 @@ CREATE FUNCTION queen.change_order(p_queue_id bigint) RETURNS boolean
 
 
 --
+-- Name: change_pin(bigint, text, bigint, boolean); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.change_pin(p_queue_id bigint, p_partition text, p_revision bigint, p_is_ready boolean) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: check_movable(smallint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1644,6 +1654,20 @@ CREATE FUNCTION queen.handed_out(p_delivery queen.deliveries) RETURNS int8multir
 
 
 --
+-- Name: has_partition(bigint, text, smallint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.has_partition(p_queue_id bigint, p_partition text, p_slot smallint) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: hashed_slot(text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2232,7 +2256,7 @@ CREATE FUNCTION queen.next_offsets(p_partition_ids bigint[], p_counts integer[])
 -- Name: note_definition(bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.note_definition(p_queue_id bigint) RETURNS void
+CREATE FUNCTION queen.note_definition(p_queue_id bigint) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -2382,6 +2406,15 @@ CREATE FUNCTION queen.partition_ids(p_queues text[], p_partitions text[], p_leve
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: partition_slot(bigint, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.partition_slot(p_queue_id bigint, p_partition text) RETURNS smallint
+    LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
 
@@ -2541,6 +2574,16 @@ CREATE FUNCTION queen.publish(p_app_id text, p_queue_id bigint, p_version bigint
 --
 
 CREATE FUNCTION queen.pulse(p_id text, p_host text, p_pid integer, p_version text, p_waiters integer) RETURNS TABLE(is_push_off boolean, is_pop_off boolean, redaction bigint, has_orphans boolean)
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: pulse_v2(text, text, integer, text, integer, text, text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.pulse_v2(p_id text, p_host text, p_pid integer, p_version text, p_waiters integer, p_address text, p_preferred text[]) RETURNS TABLE(is_push_off boolean, is_pop_off boolean, redaction bigint, has_orphans boolean)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -2924,6 +2967,16 @@ CREATE FUNCTION queen.reserve(p_name text, p_database text, p_seconds double pre
 
 
 --
+-- Name: reserve_pin(text, text, smallint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.reserve_pin(p_queue text, p_partition text, p_slots smallint[]) RETURNS TABLE(queue_id bigint, slot smallint, is_ready boolean, revision bigint, is_new boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: reset_steps(text, text[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -3166,6 +3219,15 @@ CREATE FUNCTION queen.signal_workflow(p_id text, p_signal text, p_outcome text, 
 --
 
 CREATE FUNCTION queen.slot_of(p_name text) RETURNS smallint
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: slots_of_names(text[], text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.slots_of_names(p_queues text[], p_partitions text[]) RETURNS smallint[]
     LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
@@ -4218,7 +4280,9 @@ CREATE TABLE queen.instances (
     version text NOT NULL,
     started_at timestamp with time zone NOT NULL,
     seen_at timestamp with time zone NOT NULL,
-    waiters integer NOT NULL
+    waiters integer NOT NULL,
+    address text,
+    preferred text[]
 );
 
 
@@ -4461,6 +4525,20 @@ ALTER TABLE queen.partitions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
+);
+
+
+--
+-- Name: pins; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.pins (
+    queue_id bigint NOT NULL,
+    partition text NOT NULL,
+    slot smallint NOT NULL,
+    is_ready boolean NOT NULL,
+    revision bigint NOT NULL,
+    CONSTRAINT pins_use_reserved_slots CHECK (((slot >= 960) AND (slot <= 1023)))
 );
 
 
@@ -5508,6 +5586,14 @@ ALTER TABLE ONLY queen.partitions
 
 ALTER TABLE ONLY queen.partitions
     ADD CONSTRAINT partitions_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: pins pins_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.pins
+    ADD CONSTRAINT pins_pkey PRIMARY KEY (queue_id, partition);
 
 
 --
@@ -6715,6 +6801,13 @@ REVOKE ALL ON FUNCTION queen.change_order(p_queue_id bigint) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION change_pin(p_queue_id bigint, p_partition text, p_revision bigint, p_is_ready boolean); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.change_pin(p_queue_id bigint, p_partition text, p_revision bigint, p_is_ready boolean) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION check_movable(p_slot smallint); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -7394,6 +7487,13 @@ REVOKE ALL ON FUNCTION queen.handed_out(p_delivery queen.deliveries) FROM PUBLIC
 
 
 --
+-- Name: FUNCTION has_partition(p_queue_id bigint, p_partition text, p_slot smallint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.has_partition(p_queue_id bigint, p_partition text, p_slot smallint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION hashed_slot(p_name text); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -7905,6 +8005,13 @@ REVOKE ALL ON FUNCTION queen.partition_ids(p_queues text[], p_partitions text[],
 
 
 --
+-- Name: FUNCTION partition_slot(p_queue_id bigint, p_partition text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.partition_slot(p_queue_id bigint, p_partition text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION partition_states(p_queue_id bigint, p_levels integer[], p_most integer, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -8007,6 +8114,13 @@ REVOKE ALL ON FUNCTION queen.publish(p_app_id text, p_queue_id bigint, p_version
 --
 
 REVOKE ALL ON FUNCTION queen.pulse(p_id text, p_host text, p_pid integer, p_version text, p_waiters integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION pulse_v2(p_id text, p_host text, p_pid integer, p_version text, p_waiters integer, p_address text, p_preferred text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.pulse_v2(p_id text, p_host text, p_pid integer, p_version text, p_waiters integer, p_address text, p_preferred text[]) FROM PUBLIC;
 
 
 --
@@ -8241,6 +8355,13 @@ REVOKE ALL ON FUNCTION queen.reserve(p_name text, p_database text, p_seconds dou
 
 
 --
+-- Name: FUNCTION reserve_pin(p_queue text, p_partition text, p_slots smallint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.reserve_pin(p_queue text, p_partition text, p_slots smallint[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION reset_steps(p_id text, p_names text[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -8392,6 +8513,13 @@ REVOKE ALL ON FUNCTION queen.signal_workflow(p_id text, p_signal text, p_outcome
 --
 
 REVOKE ALL ON FUNCTION queen.slot_of(p_name text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION slots_of_names(p_queues text[], p_partitions text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.slots_of_names(p_queues text[], p_partitions text[]) FROM PUBLIC;
 
 
 --

@@ -24,6 +24,8 @@ _SETTINGS: Final = {
     "QUEEN_SAMPLE_SECONDS": "0.1",
     "QUEEN_UPKEEP_LOOK_SECONDS": "0.2",
     "ANALYTICS_MIN_COMPLETED": "1",
+    "QUEEN_ADVERTISED_URL": "http://queen-1:6632",
+    "QUEEN_PREFERRED_DATABASES": "main",
 }
 _NOW: Final = datetime(2026, 11, 18, 9, 30, tzinfo=UTC)
 _RUN: Final = "5f0c8a3e-6f0e-4b1c-9a57-0d4b7a1f2c11"

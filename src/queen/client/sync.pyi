@@ -479,6 +479,8 @@ class SyncAdmin:
         """Delete a schedule. Messages that it pushed stay."""
     def shards(self) -> _resources.Shards:
         """Return all databases, and the slots that have queues or are moving."""
+    def cluster(self) -> _resources.ClusterMap:
+        """Return the slots of each database, and which server prefers which databases."""
     def move_slots(
         self,
         to: str,
@@ -494,5 +496,11 @@ class SyncAdmin:
         self, *, dry_run: bool = False, moves: Sequence[_resources.PlannedMove] | None = None
     ) -> _resources.Rebalanced:
         """Move slots so that the load of all databases is even, or only return the plan."""
+    def pins(self) -> list[_resources.Pin]:
+        """Return the partitions that have a slot of their own."""
+    def pin(self, queue: str, partition: str, database: str) -> _resources.Pinned:
+        """Give a partition of a spread queue, which does not exist yet, a slot in a database."""
+    def unpin(self, queue: str, partition: str) -> _resources.Unpinned:
+        """Remove the pin of a partition that does not exist."""
     def remove_database(self, name: str) -> _resources.ShardRemoved:
         """Remove a database that owns no slots. Its name and number are never used again."""

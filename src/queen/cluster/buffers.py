@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping
 
 from queen import errors
 from queen.cluster.following import Following
-from queen.cluster.places import Places, slot_in
-from queen.cluster.spreads import Spreads
+from queen.cluster.places import Places
+from queen.cluster.spread.spreads import Spreads
 from queen.engine.buffer.elsewhere import Home, Name
 from queen.engine.engine import Engine
 from queen.store.cluster.homes import SPREAD
@@ -28,7 +28,7 @@ class BufferHomes:
         # Not from the first database, because it may be unavailable.
         queues = await self._engine.store.homes.find([*{queue for queue, _ in names}])
         slots = {
-            (queue, partition): slot_in(queues[queue], partition)
+            (queue, partition): self._places.slot_in(queue, queues[queue], partition)
             for queue, partition in names
             if queue in queues
         }

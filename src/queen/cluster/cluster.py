@@ -12,10 +12,10 @@ from queen.cluster.deliveries import Deliveries
 from queen.cluster.following import Following
 from queen.cluster.lookups import Lookups, slot_of_id, slot_of_lease
 from queen.cluster.owners import Owners
-from queen.cluster.places import Places, slot_in
+from queen.cluster.places import Places
 from queen.cluster.pop import Popped
 from queen.cluster.pushes import Pushes
-from queen.cluster.spreads import Spreads
+from queen.cluster.spread.spreads import Spreads
 from queen.cluster.transactions import Division, TransactionPlaces
 from queen.engine.caches.catalogue import Queue
 from queen.engine.engine import Engine
@@ -41,7 +41,7 @@ class Cluster:
         self._alone = self.first if len(self.engines) == 1 else None
         every = [*self.engines.values()]
         homes = {name: each.store.homes for name, each in self.engines.items()}
-        self.owners = Owners(homes)
+        self.owners = Owners(homes, self.first.store.definitions)
         self.places = Places(homes, self.owners)
         self.following = Following(self.engines, self.owners)
         self._lookups = Lookups(every, self.places, self.following)
@@ -96,7 +96,9 @@ class Cluster:
     async def of_partition(self, queue: str, partition: str) -> Engine:
         """The engine of a partition by name; the first one if the queue does not exist."""
         slot = None if self.is_alone else await self.slot_of_queue(queue)
-        return self.following.engine(None if slot is None else slot_in(slot, partition))
+        if slot is not None:
+            slot = self.places.slot_in(queue, slot, partition)
+        return self.following.engine(slot)
 
     async def check_deletable(self, queue: str) -> None:
         """

@@ -12,11 +12,11 @@ from queen import errors
 from queen.cluster.divided import Divided
 from queen.cluster.following import Following, Where
 from queen.cluster.lookups import Lookups, slot_of_id, slot_of_lease, slot_of_message
-from queen.cluster.places import Places, slot_in
+from queen.cluster.places import Places
 from queen.cluster.pop import Popped, pop_anywhere
 from queen.cluster.results import failed_acknowledgment, failed_extension, grouped
-from queen.cluster.spread_pop import SpreadPops
-from queen.cluster.spreads import Spreads
+from queen.cluster.spread.pop import SpreadPops
+from queen.cluster.spread.spreads import Spreads
 from queen.engine.engine import Engine
 from queen.engine.pop.delivery import Delivery
 from queen.store.cluster.homes import SPREAD
@@ -59,11 +59,14 @@ class Deliveries:
         if slot == SPREAD and request.partition is None:
             return await self._spread.pop(structs.replace(request, timeout_seconds=left))
         pop_at = self._spread.pop_at if slot == SPREAD else _pop_at
-        slot = slot_in(slot, request.partition or "")
+        queue, slot_of_queue = request.queue, slot
+
+        def find() -> int:
+            return self._places.slot_in(queue, slot_of_queue, request.partition or "")
 
         async def attempt() -> Popped:
             left = max(0.0, ends_at - time.monotonic())
-            engine = self._following.engine(slot)
+            engine = self._following.engine(find())
             return Popped(
                 engine, await pop_at(engine, structs.replace(request, timeout_seconds=left))
             )
@@ -71,7 +74,9 @@ class Deliveries:
         left = ends_at - time.monotonic()
         is_short = request.wait and left < self._following.patience_seconds
         try:
-            return await self._following.follow([slot], attempt, seconds=left if is_short else None)
+            return await self._following.follow(
+                [find()], attempt, seconds=left if is_short else None
+            )
         except errors.SlotMoved:
             if not is_short:
                 raise

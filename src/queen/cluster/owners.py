@@ -8,7 +8,10 @@ from typing import Final
 
 from queen import errors
 from queen.cluster.results import grouped
+from queen.codec.slots import hashed
+from queen.store.cluster.definitions import Definitions
 from queen.store.cluster.homes import Homes
+from queen.store.connection.database import Record
 
 SLOTS: Final = 1024
 _READ_SECONDS: Final = 2.0
@@ -25,16 +28,21 @@ class Owners:
 
     Each database records which slots it owns. A slot without an owner is leaving a database, and
     calls wait until it has arrived in another. The map can be old, because a database rejects calls
-    for slots that it does not own.
+    for slots that it does not own. It also rejects to create a partition in a slot that a pin
+    has replaced.
     """
 
-    def __init__(self, homes: Mapping[str, Homes]) -> None:
-        """``homes``: those of each database by name, the first database first."""
+    def __init__(self, homes: Mapping[str, Homes], definitions: Definitions) -> None:
+        """``homes``: those of each database, the first one first. ``definitions``: of the first."""
         self._homes = dict(homes)
         self._first = next(iter(homes))
+        self._definitions = definitions
+        self.pins: dict[tuple[str, str], int] = {}
+        """The slots of pinned partitions, by queue and partition."""
         self._owners: dict[int, str] = {}
         self.former: dict[int, str] = {}
-        """The previous database of slots that have moved while this process runs."""
+        """The previous database of slots that have moved, or got a pinned partition from there,
+        while this process runs."""
         self.moves = 0
         """How often an owner has changed while this process runs."""
         self._leaving: dict[int, asyncio.Future[None]] = {}
@@ -81,12 +89,16 @@ class Owners:
         owned = await asyncio.gather(*map(self._owned, self._homes))
         found = dict(zip(self._homes, owned, strict=True))
         moved: dict[int, str] = {}
+        pins: list[Record] | None = None
         if found[self._first] is not None:
             with contextlib.suppress(*_FAILURES):
                 moved = await self._homes[self._first].elsewhere()
+                pins = await self._definitions.pins()
         elif not self._owners or not any(found.values()):
             raise errors.DatabaseUnavailable("the databases of the slots are unavailable")
         self._learn(found, moved)
+        if pins is not None:
+            self._learn_pins(pins)
 
     async def _owned(self, name: str) -> list[tuple[int, int]] | None:
         """The slots of a database with their epochs, or None if it is unavailable."""
@@ -122,6 +134,20 @@ class Owners:
                 self.former[slot] = old
                 self.moves += 1
         self._announce(leaving)
+
+    def _learn_pins(self, rows: Iterable[Record]) -> None:
+        """``rows``: of the first database."""
+        pins = {(row["queue"], row["partition"]): row["slot"] for row in rows if row["is_ready"]}
+        for name in pins.keys() ^ self.pins.keys():
+            earlier = self.of_slot(self.slot_of(*name))
+            slot = pins.get(name) or hashed(name[1])
+            if self.of_slot(slot) != earlier:
+                self.former[slot] = earlier
+        self.pins = pins
+
+    def slot_of(self, queue: str, partition: str) -> int:
+        """The slot of a partition in a spread queue."""
+        return self.pins.get((queue, partition)) or hashed(partition)
 
     def _announce(self, leaving: Collection[int]) -> None:
         for slot in self._leaving.keys() - leaving:

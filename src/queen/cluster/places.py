@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import functools
-import hashlib
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -12,31 +10,15 @@ from typing import Final
 from queen import errors
 from queen.bounded import BoundedDict
 from queen.cluster.owners import Owners
+from queen.codec.slots import hashed
 from queen.store.cluster.homes import SPREAD, Homes
 
 _NEWS_SECONDS: Final = 1.0
 """How often waiting pops check whether their queue was created."""
-_HASHED: Final = 959
 _RESERVED_SECONDS: Final = 60.0
 """Longer than a call to a database can take."""
 _KNOWN: Final = 1_000_000
 """Queues whose slots a process remembers. They never change."""
-
-
-@functools.lru_cache(maxsize=65_536)
-def hashed(name: str) -> int:
-    """
-    The slot of a new queue without a namespace, or of a partition in a spread queue.
-
-    `queen.hashed_slot` is the same in SQL.
-    """
-    digits = hashlib.sha256(name.encode()).hexdigest()[:15]
-    return 1 + int(digits, 16) % _HASHED
-
-
-def slot_in(slot: int, partition: str) -> int:
-    """The slot of a partition. ``slot``: that of its queue."""
-    return hashed(partition) if slot == SPREAD else slot
 
 
 class Places:
@@ -53,6 +35,10 @@ class Places:
         self._awaited: dict[str, int] = {}
         """Queues that pops wait for although they don't exist, and how many pops."""
         self._looking: asyncio.Task[None] | None = None
+
+    def slot_in(self, queue: str, slot: int, partition: str) -> int:
+        """The slot of a partition. ``slot``: that of its queue."""
+        return self._owners.slot_of(queue, partition) if slot == SPREAD else slot
 
     def known(self, queue: str) -> int | None:
         """The slot of a queue, if this process knows it."""

@@ -7,11 +7,12 @@ from typing import Any
 from queen import errors
 from queen.cluster.divided import Divided
 from queen.cluster.following import Following, Where
-from queen.cluster.numbered import NumberedRequests
-from queen.cluster.places import Places, hashed, slot_in
+from queen.cluster.spread.numbered import NumberedRequests
+from queen.cluster.places import Places
 from queen.cluster.results import ScatteredResult, failed_push
-from queen.cluster.spreads import Spreads
+from queen.cluster.spread.spreads import Spreads
 from queen.codec.names import check_queue_name
+from queen.codec.slots import hashed
 from queen.engine.engine import Engine
 from queen.engine.push.batches import PushResult
 from queen.store.cluster.homes import SPREAD
@@ -40,13 +41,8 @@ class Pushes:
         slots = await self.expected({each.queue for each in items})
         if options["producer_id"] is not None or not items:
             needed = self._needed(items, slots)
-            # This depends only on names, so a repeat is divided in the same way after a move.
-            if len(needed) > 1 and all(slots.get(each.queue) == SPREAD for each in items):
-                return await self.numbered.push(items, options, self._push_to_slot)
             try:
-                return await self._following.follow(
-                    needed, lambda: self._push_together(items, options)
-                )
+                return await self._following.follow(needed, lambda: self._push_once(items, options))
             except errors.CrossShard:
                 # All its queues were in one database when it was stored, if it is a repeat.
                 if (first := await self.numbered.first_outcome(items, options)) is None:
@@ -73,6 +69,33 @@ class Pushes:
             return results
         return ScatteredResult(results, is_buffered=is_buffered)
 
+    async def _push_once(self, items: Sequence[PushItem], options: dict[str, Any]) -> PushResult:
+        """Store the messages of a producer, or of none."""
+        expected = await self.expected({each.queue for each in items})
+        needed = self._needed(items, expected)
+        if items and all(expected.get(each.queue) == SPREAD for each in items):
+            # This depends only on names and pins, so a repeat is divided in the same way after a
+            # move.
+            if len(needed) > 1:
+                return await self.numbered.push(items, options, self._pinned, self._push_to_slot)
+            options = {**options, "slot": next(iter(needed), None)}
+        return await self._push_together(items, options, needed)
+
+    def _pinned(self, item: PushItem) -> int:
+        """The slot of an item of a spread queue."""
+        return self._following.owners.slot_of(item.queue, item.partition)
+
+    async def _push_to_slot(
+        self, slot: int, items: Sequence[PushItem], options: dict[str, Any]
+    ) -> PushResult | None:
+        async def attempt() -> PushResult | None:
+            needed = self._needed(items, await self.expected({each.queue for each in items}))
+            if [*needed] != [slot]:
+                return None
+            return await self._push_together(items, {**options, "slot": slot}, needed)
+
+        return await self._following.follow([slot], attempt)
+
     async def push_to_one(self, items: Sequence[PushItem], options: dict[str, Any]) -> PushResult:
         """
         Store a numbered request in the only database.
@@ -80,7 +103,7 @@ class Pushes:
         It is divided as in several databases, because others may join before it is repeated.
         """
         if len({hashed(each.partition) for each in items}) > 1 and await self._are_spread(items):
-            return await self.numbered.push(items, options, self._push_to_first)
+            return await self.numbered.push(items, options, _hashed, self._push_to_first)
         return await self._first.push(items, **options)
 
     async def _are_spread(self, items: Sequence[PushItem]) -> bool:
@@ -101,16 +124,10 @@ class Pushes:
         del slot
         return await self._first.push(items, **options)
 
-    async def _push_to_slot(
-        self, slot: int, items: Sequence[PushItem], options: dict[str, Any]
-    ) -> PushResult:
-        return await self._following.follow([slot], lambda: self._push_together(items, options))
-
     async def _push_together(
-        self, items: Sequence[PushItem], options: dict[str, Any]
+        self, items: Sequence[PushItem], options: dict[str, Any], needed: dict[int, str]
     ) -> PushResult:
-        """Store all items in one database, or none."""
-        needed = self._needed(items, await self.expected({each.queue for each in items}))
+        """Store all items in one database, or none. ``needed``: their slots."""
         owners = {self._following.engine(slot): what for slot, what in needed.items()}
         if len(owners) > 1:
             raise self.apart(owners)
@@ -135,7 +152,7 @@ class Pushes:
     def _slot(self, item: PushItem, expected: dict[str, int]) -> int | None:
         known = self._places.known(item.queue)
         slot = expected.get(item.queue) if known is None else known
-        return None if slot is None else slot_in(slot, item.partition)
+        return None if slot is None else self._places.slot_in(item.queue, slot, item.partition)
 
     def _needed(self, items: Sequence[PushItem], expected: dict[str, int]) -> dict[int, str]:
         """Name a queue or partition for each slot that items need."""
@@ -218,3 +235,7 @@ class Pushes:
         """Name the database of each part."""
         names = {engine: name for name, engine in self._engines.items()}
         return ", ".join(f"{what} is in {names[engine]}" for engine, what in parts.items())
+
+
+def _hashed(item: PushItem) -> int:
+    return hashed(item.partition)

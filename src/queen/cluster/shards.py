@@ -10,8 +10,8 @@ from queen import errors
 from queen.cluster.balance import PlannedMove, Rebalance, UsedSlot, Weight, check, plan
 from queen.cluster.cluster import Cluster
 from queen.cluster.owners import SLOTS
-from queen.cluster.places import hashed
 from queen.cluster.results import grouped
+from queen.codec.slots import hashed
 from queen.store.cluster.homes import IDLE, SPREAD, Homes, Load
 from queen.store.cluster.mover import Move
 from queen.store.connection.database import Record

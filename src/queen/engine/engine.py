@@ -210,13 +210,14 @@ class Engine:
         sequence: int | None = None,
         scope: str = SHARED,
         digest: bytes | None = None,
+        slot: int | None = None,
         is_json: bool = False,
     ) -> PushResult:
         """
         Store messages durably. Returns one result per item. With a producer id: all or none, once.
 
         ``scope``: which callers share the producer. ``digest``: the digest of the request, if the
-        items differ from those sent.
+        items differ from those sent. ``slot``: where all partitions must be.
 
         While the database is unavailable, they go to the file buffer, if there is one. ``is_json``:
         the payloads are parts of one valid JSON text in UTF-8.
@@ -225,7 +226,7 @@ class Engine:
         if producer_id is not None or sequence is not None:
             producer = self._producer(producer_id, sequence, scope)
             if producer is not None:
-                producer = producer._replace(digest=digest or digest_of(items))
+                producer = producer._replace(digest=digest or digest_of(items), slot=slot)
         return await self.push_fallback.push(items, producer=producer, is_json=is_json)
 
     async def check_push(self, items: Sequence[PushItem]) -> None:

@@ -53,6 +53,9 @@ class App:
         self._slot = slot
         self._router = Router((*ROUTES, *iceberg.ROUTES))
         self._origins = Origins(settings)
+        preferred = ",".join(settings.preferred or ()).encode()
+        self._preferred = encoded([(b"queen-preferred-databases", preferred)] if preferred else [])
+        """With it, clients read the map of slots."""
         self._oidc = Oidc(settings) if settings.oidc_client_id else None
         self._files = StaticFiles(settings, self._oidc)
         self.unsent = Unsent(settings.max_unsent_bytes)
@@ -111,7 +114,11 @@ class App:
         if exchange is not None and (raw_head := exchange.raw_head) and answer.status < 400:
             self.known_heads.learn(raw_head, call)
         request_id = call.request_id.encode("latin-1", "replace")
-        headers = b"x-request-id: %b\r\n%b" % (request_id, self._origins.encoded_headers)
+        headers = b"x-request-id: %b\r\n%b%b" % (
+            request_id,
+            self._origins.encoded_headers,
+            self._preferred,
+        )
         if (origin := call.header(b"origin")) is not None:
             headers += encoded(self._origins.cors(origin))
         if call.spent is not None:

@@ -11,6 +11,7 @@ from typing import Final
 from queen import errors
 from queen.engine.engine import Engine
 from queen.engine.runtime.periodic import PeriodicTask
+from queen.settings import Settings
 
 _SECONDS: Final = 5.0
 _POOLED_SECONDS: Final = 1.0
@@ -26,12 +27,13 @@ class Heartbeat(PeriodicTask):
     """
 
     def __init__(
-        self, engine: Engine, *, name: str | None, adopt: Callable[[], Awaitable[None]]
+        self, engine: Engine, settings: Settings, *, adopt: Callable[[], Awaitable[None]]
     ) -> None:
         self._engine = engine
+        self._settings = settings
         self._host = socket.gethostname()
         # Unique, because a restarted process must not own the operations of its predecessor.
-        self.id = f"{name or self._host}-{os.getpid()}-{secrets.token_hex(3)}"
+        self.id = f"{settings.worker_id or self._host}-{os.getpid()}-{secrets.token_hex(3)}"
         self._adopt = adopt
         self._redaction: int | None = None
         has_notifications = engine.signals.notifications is not None
@@ -71,6 +73,8 @@ class Heartbeat(PeriodicTask):
             pid=os.getpid(),
             version=version("queenmq"),
             waiters=self._engine.waiting,
+            address=self._settings.advertised_url,
+            preferred=self._settings.preferred,
         )
         self.is_push_off = shared["is_push_off"]
         self._engine.hold_pushes(self.is_push_off)

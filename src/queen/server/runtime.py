@@ -3,7 +3,7 @@
 import contextlib
 import functools
 from types import CodeType
-from typing import Self
+from typing import Final, Self
 
 import msgspec
 
@@ -42,6 +42,9 @@ from queen.server.stream.streams import Streams
 from queen.settings import Settings
 from queen.store.cluster.joining import join, missing
 from queen.telemetry import Event
+
+_OTHER_CONNECTIONS: Final = 2
+"""Connections to a database that this server does not prefer."""
 
 
 class Runtime:
@@ -184,7 +187,7 @@ def _of_database(
     engine: Engine, settings: Settings, metrics: RequestMetrics
 ) -> tuple[Operations, Heartbeat]:
     operations = Operations(engine.store, kinds(engine, settings.dsns, metrics.slot_moves.count))
-    heartbeat = Heartbeat(engine, name=settings.worker_id, adopt=operations.adopt)
+    heartbeat = Heartbeat(engine, settings, adopt=operations.adopt)
     operations.owner = heartbeat.id
     return operations, heartbeat
 
@@ -196,7 +199,7 @@ async def _open_cluster(settings: Settings) -> Cluster:
     Without its only database, a server with a file buffer starts and buffers. Of several databases,
     only the first one is needed.
     """
-    databases = settings.dsns
+    databases, preferred = settings.dsns, settings.preferred
     buffer = FileBuffer.open(settings)
     away: set[str] = set()
     try:
@@ -216,6 +219,9 @@ async def _open_cluster(settings: Settings) -> Cluster:
             engines[name] = engine = await Engine.open(
                 dsn,
                 settings=settings,
+                connections=None
+                if preferred is None or name in preferred
+                else min(_OTHER_CONNECTIONS, settings.db_pool_size),
                 defaults=settings.queue_defaults,
                 buffer=FileBuffer.open(settings, name) if engines else buffer,
                 is_away=name in away,

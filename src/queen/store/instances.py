@@ -1,5 +1,7 @@
 """The server processes of one database, and the modes they share."""
 
+from collections.abc import Sequence
+
 from queen.store.connection.database import Database, Record
 
 
@@ -9,10 +11,30 @@ class Instances:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def pulse(self, id_: str, *, host: str, pid: int, version: str, waiters: int) -> Record:
-        """Record that a process is running. Returns the state that all processes share."""
-        rows = await self._database.fetch("pulse", id_, host, pid, version, waiters)
+    async def pulse(
+        self,
+        id_: str,
+        *,
+        host: str,
+        pid: int,
+        version: str,
+        waiters: int,
+        address: str | None,
+        preferred: Sequence[str] | None,
+    ) -> Record:
+        """
+        Record that a process is running. Returns the state that all processes share.
+
+        ``preferred``: the databases that it prefers, or None for all.
+        """
+        rows = await self._database.fetch(
+            "pulse", id_, host, pid, version, waiters, address, preferred
+        )
         return rows[0]
+
+    async def addresses(self) -> list[Record]:
+        """The addresses of the servers that run now, with the databases that they prefer."""
+        return await self._database.fetch("addresses")
 
     async def leave(self, id_: str) -> None:
         await self._database.fetch("leave", id_)

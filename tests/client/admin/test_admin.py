@@ -161,6 +161,12 @@ async def system(queen: Queen) -> None:
         await admin.rebalance(dry_run=True)
     with pytest.raises(errors.RequestError):
         await admin.remove_database("two")
+    assert (await admin.cluster()).revision
+    assert await admin.pins() == []
+    with pytest.raises(errors.BadRequest, match="one database"):
+        await admin.pin("orders", "hot", "two")
+    with pytest.raises(errors.BadRequest, match="one database"):
+        await admin.unpin("orders", "hot")
     assert [each async for each in admin.pipelines()] == []
     with pytest.raises(errors.NotFound):
         await admin.pipeline("none")

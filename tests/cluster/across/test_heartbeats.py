@@ -8,6 +8,7 @@ import pytest
 
 from queen.cluster.cluster import Cluster
 from queen.server.heartbeat import Heartbeat
+from queen.settings import Settings
 from queen.wire.messages import PopRequest
 from tests.cluster.places import ONE, TWO
 from tests.engine.helpers import item, until, values
@@ -47,7 +48,7 @@ async def _adopt() -> None:
 
 async def _taken(cluster: Cluster, queue: str) -> list[object]:
     """Wait for two messages of a queue while heartbeats run."""
-    heartbeat = Heartbeat(cluster.first, name=None, adopt=_adopt)
+    heartbeat = Heartbeat(cluster.first, Settings(), adopt=_adopt)
     found: list[object] = []
 
     async def is_found() -> bool:

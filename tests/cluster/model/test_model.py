@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from queen.cluster.places import hashed
+from queen.codec.slots import hashed
 from tests.cluster.model.world import ClusterWorld
 from tests.cluster.reports import report
 from tests.engine.model.test_model import PROGRAMS, Program, run_programs

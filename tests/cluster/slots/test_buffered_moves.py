@@ -9,7 +9,7 @@ import pytest
 
 from queen import errors
 from queen.cluster.cluster import Cluster
-from queen.cluster.places import hashed
+from queen.codec.slots import hashed
 from queen.engine.buffer.file_buffer import FileBuffer
 from queen.engine.engine import Engine
 from queen.settings import Settings

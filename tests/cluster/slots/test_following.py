@@ -8,7 +8,7 @@ import pytest
 
 from queen import errors
 from queen.cluster.cluster import Cluster
-from queen.cluster.places import hashed
+from queen.codec.slots import hashed
 from queen.engine.engine import Engine
 from queen.wire.messages import Acknowledgment, PopRequest
 from tests.cluster.moving import Move, move

@@ -39,6 +39,7 @@ OF_DATABASES = {
     "operations",
     "outbox",
     "outdated",
+    "pins",
     "pipeline_samples",
     "pipelines",
     "recalled",

@@ -23,7 +23,9 @@ _STREAM = "GET /api/v1/stream"
 _SEVERAL = {
     "POST /api/v1/shards/moves",
     "POST /api/v1/shards/drain",
+    "POST /api/v1/shards/pins",
     "POST /api/v1/shards/rebalance",
+    "POST /api/v1/shards/unpin",
     "DELETE /api/v1/shards/{name}",
 }
 """They need several databases. The examples come from a server with one."""

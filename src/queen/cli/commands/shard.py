@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from queen.cli.doctor.findings import Finding
     from queen.wire.resources import Operation, Rebalanced
 
-app = group("Move queues between databases, and drain, rebalance and remove databases.")
+app = group(
+    "Move queues between databases, pin partitions, and drain, rebalance and remove databases."
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name in QUEEN_DATABASES.")]
 _MEASURES: Final = {
@@ -34,14 +36,19 @@ _POLLS: Final = 10
 @app.command("ls")
 def list_(
     slots: Annotated[bool, typer.Option("--slots", help="List slots with queues.")] = False,
+    pins: Annotated[bool, typer.Option("--pins", help="List pinned partitions.")] = False,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
     """
-    List databases, or the slots that have queues or are moving.
+    List databases, or the slots that have queues or are moving, or pinned partitions.
 
     Example: queen shard ls --slots
     """
+    if pins:
+        found_pins = run(server, lambda q: q.admin.pins())
+        show(found_pins, ["queue", "partition", "slot", "database", "ready"], output)
+        return
     found = run(server, lambda q: q.admin.shards())
     if not slots:
         columns = ["name", "available", "slots", "queues", "bytes", "bytesPerSecond"]
@@ -80,6 +87,50 @@ def move(
         lambda q: q.admin.move_slots(to, slot=slot, queue=queue, namespace=namespace),
         wait=wait,
     )
+
+
+Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Queue with placement spread.")]
+Partition = Annotated[str, typer.Argument(metavar="PARTITION", help="Name of the partition.")]
+
+
+@app.command()
+def pin(
+    queue: Queue,
+    partition: Partition,
+    name: Annotated[str, typer.Argument(metavar="DATABASE", help="Name in QUEEN_DATABASES.")],
+    wait: Wait = False,
+    server: Server = None,
+) -> None:
+    """
+    Give a hot partition of a spread queue a slot of its own, before its first message.
+
+    If the partition is pinned already, its slot moves to the database.
+
+    Example: queen shard pin events tenant-7 two --wait
+    """
+
+    async def work(queen: "Queen") -> "Operation | None":
+        pinned = await queen.admin.pin(queue, partition, name)
+        say(f"pinned {partition} of {queue} to slot {pinned.pin.slot} in {pinned.pin.database}")
+        if pinned.operation is None:
+            return None
+        say(f"operation {pinned.operation.id} moves the slot to {name}")
+        return await _follow(queen, pinned.operation) if wait else pinned.operation
+
+    operation = run(server, work)
+    if operation is not None:
+        _conclude(operation, wait=wait)
+
+
+@app.command()
+def unpin(queue: Queue, partition: Partition, server: Server = None) -> None:
+    """
+    Remove the pin of a partition that does not exist.
+
+    Example: queen shard unpin events tenant-7
+    """
+    run(server, lambda q: q.admin.unpin(queue, partition))
+    say(f"unpinned {partition} of {queue}")
 
 
 @app.command()

@@ -13,6 +13,10 @@ class ShardCalls(Calls):
         """Return all databases, and the slots that have queues or are moving."""
         return await self._get("/shards", wire.Shards)
 
+    async def cluster(self) -> wire.ClusterMap:
+        """Return the slots of each database, and which server prefers which databases."""
+        return await self._get("/cluster", wire.ClusterMap)
+
     async def move_slots(
         self,
         to: str,
@@ -43,6 +47,20 @@ class ShardCalls(Calls):
         """
         body = wire.RebalanceRequest(dry_run=dry_run, moves=None if moves is None else [*moves])
         return await self._send("POST", "/shards/rebalance", body, wire.Rebalanced)
+
+    async def pins(self) -> list[wire.Pin]:
+        """Return the partitions that have a slot of their own."""
+        return (await self._get("/shards/pins", wire.Pins)).pins
+
+    async def pin(self, queue: str, partition: str, database: str) -> wire.Pinned:
+        """Give a partition of a spread queue, which does not exist yet, a slot in a database."""
+        body = wire.PinRequest(queue=queue, partition=partition, database=database)
+        return await self._send("POST", "/shards/pins", body, wire.Pinned)
+
+    async def unpin(self, queue: str, partition: str) -> wire.Unpinned:
+        """Remove the pin of a partition that does not exist."""
+        body = wire.UnpinRequest(queue=queue, partition=partition)
+        return await self._send("POST", "/shards/unpin", body, wire.Unpinned)
 
     async def remove_database(self, name: str) -> wire.ShardRemoved:
         """Remove a database that owns no slots. Its name and number are never used again."""

@@ -11,6 +11,7 @@ from queen.client.connection import Connection
 from queen.client.producer_ids import Producer
 from queen.client.push.items import items_of
 from queen.client.transport.base import decoded
+from queen.client.transport.http import HttpTransport
 from queen.wire.messages import Pushed, PushItem, PushRequest, PushResponse
 
 T = TypeVar("T")
@@ -67,7 +68,12 @@ class Pusher(Connection):
             body = _ENCODE(request)
         except (TypeError, ValueError) as error:
             raise errors.InvalidItem(f"the request cannot be encoded as JSON: {error}") from error
-        reply = await self.transport.exchange("POST", "/api/v1/push", body, key=key)
+        transport = self.transport
+        preferences = transport.preferences if isinstance(transport, HttpTransport) else None
+        if preferences is None:
+            reply = await transport.exchange("POST", "/api/v1/push", body, key=key)
+        else:
+            reply = await preferences.push(items, body, key)
         return decoded(reply, decode)
 
 

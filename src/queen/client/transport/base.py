@@ -33,6 +33,12 @@ class Reply(NamedTuple):
     retry_after: str | None = None
     is_repeated: bool = False
     """An earlier attempt may have been applied, and its response got lost."""
+    server: str = ""
+    """URL of the server, if the request had preferred ones."""
+
+
+PREFERRED: Final = "Queen-Preferred-Databases"
+"""A header of servers that prefer databases."""
 
 
 class Transport(Protocol):

@@ -2,7 +2,7 @@
 
 import time
 from bisect import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -60,14 +60,22 @@ class Servers:
         self._places = [place for place, _ in self._ring]
         self._walk = lru_cache(4096)(self._walk_of)
 
-    def choose(self, key: str | None, tried: Sequence[Server] = ()) -> Server:
-        """Choose a server, if possible one that this request has not tried yet."""
+    def choose(
+        self, key: str | None, tried: Sequence[Server] = (), preferred: Collection[str] = ()
+    ) -> Server:
+        """
+        Choose a server, if possible one that this request has not tried yet.
+
+        ``preferred``: URLs of servers to try before the others.
+        """
         if len(self.all) == 1:
             return self.all[0]
         now = self._clock()
         order = [server for server in self._order(key) if server not in tried]
         if not order:
             order = self._order(key)
+        if preferred:
+            order = sorted(order, key=lambda each: each.url not in preferred)
         server = next((each for each in order if each.admits(now)), order[0])
         if server.retry_at:
             server.trial_ends_at = now + self._retry_after_seconds

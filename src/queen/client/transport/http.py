@@ -5,13 +5,15 @@ import io
 import logging
 import random
 import weakref
+from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from queen import errors
 from queen.client import tracing
 from queen.client.config import Config
 from queen.client.transport import long_poll, tls
-from queen.client.transport.base import AT_THE_DOOR, Reply, error_of
+from queen.client.transport.base import AT_THE_DOOR, PREFERRED, Reply, error_of
 from queen.client.transport.failover import Server, Servers
 from queen.client.transport.stream import StreamPool, operation_of
 from queen.client.transport.stream_connection import NotReceived
@@ -19,6 +21,8 @@ from queen.redacted import without_passwords
 
 if TYPE_CHECKING:
     import aiohttp
+
+    from queen.client.transport.preferences import Preferences
 
 _MOST_BACKOFF_SECONDS: Final = 30.0
 _LOG: Final = logging.getLogger("queen.client")
@@ -45,17 +49,40 @@ class HttpTransport:
         self._is_closed = False
         self._tls = tls.context(config)
         self._has_answered = False
+        self._has_preferences = False
         self._headers = dict(config.headers)
         if config.bearer_token is not None:
             self._headers["Authorization"] = f"Bearer {config.bearer_token}"
 
         self._streams = StreamPool(config, self._headers, self._tls) if config.stream else None
 
+    @property
+    def urls(self) -> Sequence[str]:
+        """The URLs of the servers."""
+        return self._config.urls
+
+    @property
+    def has_preferences(self) -> bool:
+        """Whether a server has responded that prefers databases."""
+        streams = self._streams
+        return self._has_preferences or (streams is not None and streams.has_preferences)
+
+    @cached_property
+    def preferences(self) -> "Preferences | None":
+        """Chooses servers that prefer the databases of pushes. None: the options exclude that."""
+        if self._width < 2 or self._config.load_balancing_strategy != "affinity":
+            return None
+        from queen.client.transport.preferences import Preferences  # It has structs of the map.
+
+        return Preferences(self)
+
     async def open(self) -> None:
         self._is_closed = False
 
     async def close(self) -> None:
         self._is_closed = True
+        if self.preferences is not None:
+            await self.preferences.close()
         if self._streams is not None:
             await self._streams.close()
         session = self._sessions.pop(asyncio.get_running_loop(), None)
@@ -72,7 +99,9 @@ class HttpTransport:
         wait_seconds: float = 0,
         is_repeatable: bool = True,
         headers: dict[str, str] | None = None,
+        preferred: Collection[str] | None = None,
     ) -> Reply:
+        """``preferred``: URLs of servers to try first. Unless None, the reply names its server."""
         import aiohttp  # Slower to load than the whole SDK, so it is loaded on first use.
 
         tried: list[Server] = []
@@ -81,8 +110,7 @@ class HttpTransport:
         while True:
             # In one round, each server is tried once, without a wait between them.
             around = tried[len(tried) // self._width * self._width :]
-            is_free = self._config.enable_failover
-            server = self._servers.choose(key, around) if is_free else self._servers.home(key)
+            server = self._choose(key, around, preferred)
             tried.append(server)
             try:
                 reply = await self._send(server, method, path, body, wait_seconds, headers)
@@ -104,6 +132,8 @@ class HttpTransport:
                 if reply.status < 500:
                     self._servers.answered(server)
                     if reply.status < 400:
+                        if preferred is not None:
+                            reply = reply._replace(server=server.url)
                         return reply if unsettled is None else reply._replace(is_repeated=True)
                 else:
                     self._servers.failed(server)
@@ -119,6 +149,13 @@ class HttpTransport:
             is_elsewhere = len(tried) % self._width and failure.http_status != 429
             if not is_elsewhere:
                 await asyncio.sleep(self._pause(len(tried) // self._width, failure))
+
+    def _choose(
+        self, key: str | None, tried: Sequence[Server], preferred: Collection[str] | None
+    ) -> Server:
+        if self._config.enable_failover:
+            return self._servers.choose(key, tried, preferred or ())
+        return self._servers.home(key)
 
     def _repeats(self, failure: errors.QueenError, tried: int, is_repeatable: bool) -> bool:
         attempts = max(self._config.retry_attempts, self._width)
@@ -183,6 +220,8 @@ class HttpTransport:
             timeout=timeout,
         ) as response:
             self._has_answered = True
+            if PREFERRED in response.headers:
+                self._has_preferences = True
             return Reply(
                 response.status, await response.read(), response.headers.get("Retry-After")
             )

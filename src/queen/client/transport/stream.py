@@ -14,7 +14,7 @@ import msgspec
 from queen import errors
 from queen.client.config import Config
 from queen.client.transport import long_poll
-from queen.client.transport.base import Reply
+from queen.client.transport.base import PREFERRED, Reply
 from queen.client.transport.stream_connection import Pending, StreamConnection
 from queen.wire.stream import Response
 from queen.wire.websocket import accept_of
@@ -129,6 +129,8 @@ class StreamPool:
         self._config = config
         self._headers = headers
         self._tls = tls
+        self.has_preferences = False
+        """A server that prefers databases has responded."""
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _OfLoop] = (
             weakref.WeakKeyDictionary()
         )
@@ -236,6 +238,8 @@ class StreamPool:
             read_until_eof=False,
             timeout=aiohttp.ClientTimeout(total=limit, sock_connect=min(5.0, limit)),
         )
+        if PREFERRED in response.headers:
+            self.has_preferences = True
         connection = response.connection
         if (
             response.status != 101

@@ -101,7 +101,7 @@ class BufferedPush(msgspec.Struct, frozen=True, array_like=True):
     def of(cls, items: list[BufferedItem], producer: Producer | None, tried_at: int | None) -> Self:
         if producer is None:
             return cls(items, tried_at=tried_at)
-        id_, sequence, scope, digest = producer
+        id_, sequence, scope, digest, _ = producer
         return cls(items, id_, sequence, tried_at, scope, digest)
 
     @property

@@ -26,6 +26,8 @@ class Producer(NamedTuple):
     """Which callers share the producer: derived by the server, never sent by a client."""
     digest: bytes | None = None
     """The digest of the request. None if it cannot be compared with another one."""
+    slot: int | None = None
+    """The slot of all its partitions, if requests are divided by slot."""
 
     @property
     def key(self) -> str:

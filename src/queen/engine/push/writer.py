@@ -5,6 +5,7 @@ from typing import Final
 
 from queen import errors
 from queen.codec.encryption.keys import DataKey
+from queen.engine.caches.catalogue import Partition
 from queen.engine.core import Core
 from queen.engine.push.batches import PendingPush
 from queen.engine.push.layout import SegmentLayout
@@ -60,6 +61,7 @@ class Writer:
                     continue  # Deleted while it was created.
                 if lost:
                     units = leave_out(units, await self._missing(lost))
+                self._check_slots(units, partitions)
                 data_keys, problems = await self._data_keys(units)
                 if problems:
                     units = leave_out(units, problems)
@@ -76,6 +78,19 @@ class Writer:
                 return rows
             units = await retry(layout, rows) if retry else layout.without(rows, core.catalogue)
         return None
+
+    def _check_slots(
+        self, units: Iterable[PendingPush], partitions: Mapping[tuple[str, str, int], Partition]
+    ) -> None:
+        """Raise SlotMoved for a request that was divided by slot before a partition was pinned."""
+        for unit in units:
+            slot = None if unit.producer is None else unit.producer.slot
+            for part in unit.parts if slot is not None else ():
+                found = partitions.get(part.name)
+                if found is not None and slot_of(found.partition_id) != slot:
+                    # It may also have been removed, and pinned before it is created again.
+                    self._core.catalogue.forget_partitions([found.partition_id])
+                    raise errors.SlotMoved(f"partition {part.name[1]} is in another slot now")
 
     async def _data_keys(
         self, units: Iterable[PendingPush]

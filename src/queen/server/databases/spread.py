@@ -3,12 +3,10 @@
 from typing import Any
 
 from queen.cluster.cluster import only_home
-from queen.cluster.places import slot_in
 from queen.codec.ids import id_of
 from queen.server.databases import merging, searching
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, Paged, Route, Summed
-from queen.store.cluster.homes import SPREAD
 
 
 async def answer(call: Call, route: Route, queue: str) -> Answer:
@@ -28,7 +26,7 @@ async def answer(call: Call, route: Route, queue: str) -> Answer:
 
     partition, delivery = _partition(call, route), id_of(call.parameters.get("delivery", ""))
     if how in ("handler", "first") or partition is not None or delivery is not None:
-        slots = [slot_in(SPREAD, partition)] if partition is not None else []
+        slots = [cluster.owners.slot_of(queue, partition)] if partition is not None else []
         return await cluster.following.follow(slots, call_handler)
     if how == "search":
         return await cluster.following.follow((), lambda: searching.answer(call, route))

@@ -44,6 +44,14 @@ class Answer:
         self.media_type = media_type
 
 
+def is_known(if_none_match: str | None, etag: str) -> bool:
+    """Whether the client has this version already."""
+    if if_none_match is None:
+        return False
+    known = {each.strip().removeprefix("W/") for each in if_none_match.split(",")}
+    return "*" in known or etag.removeprefix("W/") in known
+
+
 async def reply(
     send: Send | None,
     exchange: Exchange | None,

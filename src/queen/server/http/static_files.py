@@ -14,7 +14,7 @@ from queen import errors
 from queen.server.auth.oidc import Oidc, Provider
 from queen.server.auth.origins import PAGE_HEADERS, page_headers
 from queen.server.compression import Compressible
-from queen.server.http.answer import Answer
+from queen.server.http.answer import Answer, is_known
 from queen.server.http.router import readable
 from queen.settings import Settings
 
@@ -54,20 +54,12 @@ class _File:
 
     async def answer(self, header: Callable[[bytes], str | None]) -> Answer:
         headers = {**self._headers, "ETag": self.etag}
-        if _names(header(b"if-none-match"), self.etag):
+        if is_known(header(b"if-none-match"), self.etag):
             headers["Vary"] = "Accept-Encoding"
             return Answer(status=304, headers=headers, cache=self.cache)
         body, encoding = await self._body.encode(header(b"accept-encoding"))
         headers.update(encoding)
         return Answer(body, headers=headers, media_type=self.media_type, cache=self.cache)
-
-
-def _names(if_none_match: str | None, etag: str) -> bool:
-    """Whether the client has this version already."""
-    if if_none_match is None:
-        return False
-    known = {each.strip().removeprefix("W/") for each in if_none_match.split(",")}
-    return "*" in known or etag.removeprefix("W/") in known
 
 
 class StaticFiles:

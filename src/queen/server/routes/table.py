@@ -25,7 +25,7 @@ from queen.server.routes.jobs import jobs, listing, queues as job_queues
 from queen.server.routes.messages import messages
 from queen.server.routes.messaging import ack, lease, pop, push, transaction
 from queen.server.routes.queues import configure, overview, queues
-from queen.server.routes.shards import rebalance, shards
+from queen.server.routes.shards import cluster_map, pins, rebalance, shards
 
 ROUTES: Final[tuple[Route, ...]] = (
     *push.ROUTES,
@@ -50,6 +50,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     *operations.ROUTES,
     *pipelines.ROUTES,
     *shards.ROUTES,
+    *pins.ROUTES,
+    *cluster_map.ROUTES,
     *rebalance.ROUTES,
     *system.ROUTES,
     *buffers.ROUTES,

@@ -1,7 +1,7 @@
 """Convert rows to API structs. An unknown number is null, never 0."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -11,7 +11,14 @@ from queen.engine.buffer.file_buffer import age_seconds
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.store.connection.database import Record
-from queen.wire.resources import Buffer, GroupSummary, LeaseInfo, Operation, TraceEvent
+from queen.wire.resources import (
+    Buffer,
+    GroupSummary,
+    LeaseInfo,
+    Operation,
+    SlotRange,
+    TraceEvent,
+)
 
 S = TypeVar("S", bound=msgspec.Struct)
 LIST: Final = 1_000
@@ -151,3 +158,14 @@ def trace_event(row: Record) -> TraceEvent:
         trace_names=row["names"],
         data=msgspec.Raw(row["data"]),
     )
+
+
+def slot_ranges(slots: Iterable[int]) -> list[SlotRange]:
+    """Slots in order, as ranges."""
+    ranges: list[list[int]] = []
+    for slot in slots:
+        if ranges and ranges[-1][1] == slot - 1:
+            ranges[-1][1] = slot
+        else:
+            ranges.append([slot, slot])
+    return [SlotRange(first=first, last=last) for first, last in ranges]

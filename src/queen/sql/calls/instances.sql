@@ -10,7 +10,7 @@ select
     else exists (select 1 from queen.outbox o where o.error is null)
   end as has_outbox,
   exists (select 1 from queen.forwards) as has_forwards
-from queen.pulse($1, $2, $3, $4, $5) p;
+from queen.pulse_v2($1, $2, $3, $4, $5, $6, $7) p;
 
 -- name: leave
 -- Remove this process from the list.
@@ -25,6 +25,14 @@ from queen.instances i
 where i.id > $1
 order by i.id
 limit $2;
+
+-- name: addresses
+-- The addresses of the servers that run now, and the databases that they prefer; null for all.
+select distinct i.address, i.preferred
+from queen.instances i
+where i.seen_at > queen.now() - interval '15 seconds'
+order by i.address, i.preferred
+limit 1000;
 
 -- name: maintenance
 -- The state of a maintenance mode.

@@ -173,3 +173,95 @@ class ShardRemoved(Wire, frozen=True, kw_only=True):
 
     name: str
     """Name of the database."""
+
+
+class Pin(Wire, frozen=True, kw_only=True):
+    """A partition of a spread queue with a slot of its own."""
+
+    queue: str
+    """Name of the queue."""
+    partition: str
+    """Name of the partition."""
+    slot: int
+    """Its slot, from 960 to 1023."""
+    database: str
+    """The database that has the slot now."""
+    ready: bool
+    """False if a request to pin or unpin it was interrupted. Repeat the request, because the
+    partition can't be created until then."""
+
+
+class Pins(Wire, frozen=True, kw_only=True):
+    """All pinned partitions."""
+
+    pins: list[Pin]
+    """The pins, by queue and partition."""
+
+
+class Pinned(Wire, frozen=True, kw_only=True):
+    """A partition that was pinned."""
+
+    pin: Pin
+    """The pin."""
+    operation: Operation | None
+    """The operation that moves its slot to the database; null if the slot is there already."""
+
+
+class PinRequest(Request, frozen=True, kw_only=True):
+    """Give a partition that does not exist yet a slot of its own."""
+
+    queue: str
+    """Name of a queue with placement `spread`."""
+    partition: str
+    """Name of the partition."""
+    database: str
+    """Name of the database that gets the partition. A pinned partition moves there."""
+
+
+class UnpinRequest(Request, frozen=True, kw_only=True):
+    """Remove the pin of a partition that does not exist."""
+
+    queue: str
+    """Name of the queue."""
+    partition: str
+    """Name of the partition."""
+
+
+class Unpinned(Wire, frozen=True, kw_only=True):
+    """The partition is in the slot of its name's hash when it is created."""
+
+    queue: str
+    """Name of the queue."""
+    partition: str
+    """Name of the partition."""
+
+
+class ClusterDatabase(Wire, frozen=True, kw_only=True):
+    """A database and its slots."""
+
+    name: str
+    """Name in `QUEEN_DATABASES`."""
+    available: bool
+    """Whether the server reached it."""
+    ranges: list[SlotRange]
+    """The slots that it owns, as the server knows them."""
+
+
+class ClusterServer(Wire, frozen=True, kw_only=True):
+    """A server that has reported in the last 15 seconds."""
+
+    url: str | None
+    """Its `QUEEN_ADVERTISED_URL`; null if it has none."""
+    preferred_databases: list[str] | None
+    """The databases that it prefers; null if all are equal."""
+
+
+class ClusterMap(Wire, frozen=True, kw_only=True):
+    """Databases, their slots, and the servers that prefer them."""
+
+    revision: str
+    """Changes with the rest of this response. Also the `ETag`."""
+    databases: list[ClusterDatabase]
+    """All databases, the first one first."""
+    servers: list[ClusterServer]
+    """Servers by URL; empty while the first database is unavailable."""

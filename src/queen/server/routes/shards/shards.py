@@ -10,7 +10,7 @@ from queen.server.http.answer import Answer
 from queen.server.http.call import Call, new_routes
 from queen.server.operations.slot_moves import MOVE_SLOTS, arguments_of, moves_of
 from queen.server.routes.operations import begin
-from queen.server.routes.views import operation_info
+from queen.server.routes.views import operation_info, slot_ranges
 from queen.store.cluster.homes import IDLE
 from queen.store.connection.database import Record
 from queen.wire.resources import (
@@ -22,7 +22,6 @@ from queen.wire.resources import (
     Shards,
     Slot,
     SlotMove,
-    SlotRange,
 )
 
 ROUTES, route = new_routes()
@@ -77,7 +76,7 @@ def _database(found: Found, owned: Sequence[int]) -> Shard:
         name=found.name,
         available=found.usage is not None,
         slots=usage["slots"],
-        ranges=_ranges(owned),
+        ranges=slot_ranges(owned),
         queues=usage["queues"],
         bytes=usage["bytes"],
         messages_per_second=load and _rounded(load.messages_per_second),
@@ -99,16 +98,6 @@ def _slot(found: Found, row: Record, move: SlotMove | None) -> Slot:
         move=move,
         hindrances=row["hindrances"],
     )
-
-
-def _ranges(slots: Sequence[int]) -> list[SlotRange]:
-    ranges: list[list[int]] = []
-    for slot in slots:
-        if ranges and ranges[-1][1] == slot - 1:
-            ranges[-1][1] = slot
-        else:
-            ranges.append([slot, slot])
-    return [SlotRange(first=first, last=last) for first, last in ranges]
 
 
 def _rounded(rate: float) -> float:

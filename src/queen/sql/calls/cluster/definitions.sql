@@ -1,4 +1,4 @@
--- Spread queues and their groups, which are equal in all databases.
+-- Spread queues, their groups and their pins, which are equal in all databases.
 
 -- name: outdated
 -- Databases whose copies of spread queues may be older than here, with the newest revision.
@@ -52,3 +52,22 @@ update queen.definitions set revision = greatest(revision, $2) where queue_id = 
 -- name: note_definition
 -- Let all databases get the definition of this one again, because one of them lacks it.
 select queen.note_definition($1);
+
+-- name: pins
+-- The pins of all spread queues.
+select q.name as queue, p.queue_id, p.partition, p.slot, p.is_ready, p.revision
+from queen.pins p
+join queen.queues q on q.id = p.queue_id and q.deleted_at is null
+order by q.name, p.partition;
+
+-- name: reserve_pin
+-- Reserve a slot for a partition of a spread queue.
+select queue_id, slot, is_ready, revision, is_new from queen.reserve_pin($1, $2, $3);
+
+-- name: change_pin
+-- Make a pin ready or not ready, or delete it.
+select queen.change_pin($1, $2, $3, $4) as revision;
+
+-- name: has_partition
+-- Whether a partition exists in a slot of this database.
+select queen.has_partition($1, $2, $3) as exists_here;

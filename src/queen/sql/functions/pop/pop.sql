@@ -103,7 +103,7 @@ begin
     if v_queue.slot is not null then
       perform queen.enter(array[v_queue.slot::bigint << 53]);
     elsif p_partition is not null then
-      perform queen.enter(array[queen.hashed_slot(p_partition)::bigint << 53]);
+      perform queen.enter(array[queen.partition_slot(v_queue.id, p_partition)::bigint << 53]);
     else
       perform queen.enter_spread(v_queue);
     end if;

@@ -2,7 +2,8 @@
 --
 -- p_create: create missing queues too, with the defaults in p_defaults.
 -- Returns one row per name, in request order: the ids of queue and partition. Both are null if the queue does not exist.
--- Locks: slots; an advisory lock per queue, shared, against groups that are created at the same time.
+-- Raises QN018 for a slot that another database owns, and while a partition is pinned or unpinned.
+-- Locks: slots; an advisory lock per queue, shared, against groups and pins that change at the same time.
 create or replace function queen.partition_ids (
   p_queues     text[],
   p_partitions text[],
@@ -18,7 +19,8 @@ create or replace function queen.partition_ids (
   set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_now timestamptz;
+  v_now   timestamptz;
+  v_slots smallint[];
 begin
   if p_create and exists (
     select 1 from unnest(p_queues) n (name)
@@ -48,13 +50,8 @@ begin
       offset 0
     )
   ) then
-    perform queen.enter(array(
-      select distinct coalesce(q.slot, queen.hashed_slot(n.partition))::bigint << 53
-      from unnest(p_queues, p_partitions) n (queue, partition)
-      cross join lateral (
-        select q.slot from queen.queues q where q.name = n.queue and q.deleted_at is null offset 0
-      ) q
-    ));
+    v_slots := queen.slots_of_names(p_queues, p_partitions);
+    perform queen.enter(array(select s::bigint << 53 from unnest(v_slots) s));
     -- A group is created under the exclusive form of this lock: either it sees all partitions, or they see the group.
     perform pg_advisory_xact_lock_shared(hashtextextended('queen.queue', q.id))
     from (
@@ -65,10 +62,14 @@ begin
       ) q
       order by q.id
     ) q;
+    -- A pin changes under the exclusive form of that lock.
+    if (959 < any (v_slots) or exists (select 1 from queen.pins)) and queen.slots_of_names(p_queues, p_partitions) <> v_slots then
+      raise exception 'a partition was pinned or unpinned' using errcode = '40001';
+    end if;
     v_now := queen.now();
     with made as (
       insert into queen.partitions (id, queue_id, name, level, priority) overriding system value
-      select queen.partition_id(coalesce(n.slot, queen.hashed_slot(n.partition))), n.id, n.partition, n.level, n.priority
+      select queen.partition_id(coalesce(n.slot, queen.partition_slot(n.id, n.partition))), n.id, n.partition, n.level, n.priority
       from (
         select q.slot, q.id, n.partition, n.level, coalesce(
           (select max(p.priority) from queen.partitions p where p.queue_id = q.id and p.name = n.partition), 0
@@ -120,5 +121,23 @@ begin
     where p.queue_id = q.id and p.name = n.partition and p.level = n.level
     offset 0
   ) p on true;
+end
+$$;
+
+-- The slots of partitions by name, in order. Queues that don't exist have none.
+create or replace function queen.slots_of_names (p_queues text[], p_partitions text[])
+  returns smallint[]
+  language plpgsql
+  stable
+as $$
+begin
+  return array(
+    select distinct coalesce(q.slot, queen.partition_slot(q.id, n.partition))
+    from unnest(p_queues, p_partitions) n (queue, partition)
+    cross join lateral (
+      select q.id, q.slot from queen.queues q where q.name = n.queue and q.deleted_at is null offset 0
+    ) q
+    order by 1
+  );
 end
 $$;

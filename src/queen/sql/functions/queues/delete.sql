@@ -99,6 +99,7 @@ begin
       delete from queen.sweeps w where w.queue_id = v_id;
       delete from queen.holds h where h.queue_id = v_id;
       delete from queen.forgotten_removals f where f.queue_id = v_id;
+      delete from queen.pins p where p.queue_id = v_id;
       delete from queen.plans p where p.queue_id = v_id;
       delete from queen.publications p where p.queue_id = v_id;
       delete from queen.data_keys k

@@ -1,4 +1,4 @@
--- Definitions: a spread queue, its options and its groups, which are equal in all databases.
+-- Definitions: a spread queue, its options, its groups and its pins, which are equal in all databases.
 
 -- Whether this database decides names and definitions: it is the first one, or the only one.
 create or replace function queen.is_first ()
@@ -10,10 +10,11 @@ as $$
   select not exists (select 1 from queen.databases d where d.is_here and d.number <> 0)
 $$;
 
--- Count a change of a spread queue or its groups, and record which databases don't have it yet.
+-- Count a change of a spread queue, its groups or its pins, and record which databases don't have it yet. Returns the new
+-- revision, or null if there is only one database.
 -- Locks: the queue's row of definitions, so a higher revision contains all lower ones.
 create or replace function queen.note_definition (p_queue_id bigint)
-  returns void
+  returns bigint
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
@@ -22,7 +23,7 @@ declare
   v_revision bigint;
 begin
   if not exists (select 1 from queen.databases d where d.is_here and d.number = 0) then
-    return;
+    return null;
   end if;
   insert into queen.definitions as d (queue_id, revision)
   values (p_queue_id, 1)
@@ -33,6 +34,7 @@ begin
   from queen.databases d
   where not d.is_here and d.removed_at is null
   on conflict (database, queue_id) do update set revision = excluded.revision;
+  return v_revision;
 end
 $$;
 
@@ -90,11 +92,12 @@ as $$
     'queue', (select to_jsonb(q) from queen.queues q where q.id = p_queue_id and q.deleted_at is null),
     'groups', coalesce(
       (select jsonb_agg(to_jsonb(g)) from queen.groups g where g.queue_id = p_queue_id and g.deleted_at is null), '[]'
-    )
+    ),
+    'pins', coalesce((select jsonb_agg(to_jsonb(p)) from queen.pins p where p.queue_id = p_queue_id), '[]')
   )
 $$;
 
--- A digest of the options and groups of a spread queue, which are equal in all databases.
+-- A digest of the options, groups and pins of a spread queue, which are equal in all databases.
 create or replace function queen.definition_digest (p_queue_id bigint)
   returns text
   language sql
@@ -114,11 +117,17 @@ as $$
       select jsonb_agg(jsonb_build_array(g.id, g.name, g.start_mode, g.start_at) order by g.id)
       from queen.groups g
       where g.queue_id = p_queue_id and g.deleted_at is null
+    ),
+    'pins', (
+      select jsonb_agg(jsonb_build_array(p.partition, p.slot, p.is_ready) order by p.partition)
+      from queen.pins p
+      join queen.queues q on q.id = p.queue_id and q.deleted_at is null
+      where p.queue_id = p_queue_id
     )
   )::text)
 $$;
 
--- Make a spread queue and its groups equal to those of the first database. Returns false if this database has a later
+-- Make a spread queue, its groups and its pins equal to those of the first database. Returns false if this database has a later
 -- definition. A new group starts at the time at which the first database created it.
 -- Locks: the queue's advisory lock, exclusive; its row of definitions; the queue; then partitions, to fill new groups.
 create or replace function queen.apply_definition (p_definition jsonb)
@@ -142,6 +151,12 @@ begin
   where d.revision < excluded.revision;
   if not found then
     return false;
+  end if;
+  delete from queen.pins p where p.queue_id = v_id;
+  if v_queue.id is not null then
+    insert into queen.pins (queue_id, partition, slot, is_ready, revision)
+    select v_id, n.partition, n.slot, n.is_ready, n.revision
+    from jsonb_populate_recordset(null::queen.pins, coalesce(p_definition -> 'pins', '[]')) n;
   end if;
   -- Also a former queue of this name, which was deleted in the first database.
   update queen.queues q

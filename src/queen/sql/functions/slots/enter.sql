@@ -101,7 +101,7 @@ create or replace function queen.enter_partitions (p_queue_id bigint, p_partitio
 as $$
 begin
   perform queen.enter(array(
-    select coalesce(q.slot, queen.hashed_slot(p_partition))::bigint << 53 from queen.queues q where q.id = p_queue_id
+    select coalesce(q.slot, queen.partition_slot(q.id, p_partition))::bigint << 53 from queen.queues q where q.id = p_queue_id
   ));
 end
 $$;
@@ -120,7 +120,7 @@ begin
     return;
   end if;
   if p_partition is not null then
-    perform queen.enter(array[queen.hashed_slot(p_partition)::bigint << 53]);
+    perform queen.enter(array[queen.partition_slot(p_queue.id, p_partition)::bigint << 53]);
     return;
   end if;
   perform queen.enter_spread(p_queue);

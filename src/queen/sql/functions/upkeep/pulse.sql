@@ -1,6 +1,15 @@
 -- Record that a process is running. Return the active maintenance modes and the newest redaction.
 -- Writes at most every four seconds. Deletes processes that did not report for a day.
-create or replace function queen.pulse (p_id text, p_host text, p_pid integer, p_version text, p_waiters integer)
+-- p_address: the URL at which clients reach it. p_preferred: the databases that it prefers. Null: unknown, all.
+create or replace function queen.pulse_v2 (
+  p_id        text,
+  p_host      text,
+  p_pid       integer,
+  p_version   text,
+  p_waiters   integer,
+  p_address   text,
+  p_preferred text[]
+)
   returns table (is_push_off boolean, is_pop_off boolean, redaction bigint, has_orphans boolean)
   language plpgsql
   volatile
@@ -12,8 +21,8 @@ begin
   if not exists (
     select 1 from queen.instances i where i.id = p_id and i.seen_at > v_now - interval '4 seconds' and i.seen_at <= v_now
   ) then
-    insert into queen.instances (id, host, pid, version, started_at, seen_at, waiters)
-    values (p_id, p_host, p_pid, p_version, v_now, v_now, p_waiters)
+    insert into queen.instances (id, host, pid, version, started_at, seen_at, waiters, address, preferred)
+    values (p_id, p_host, p_pid, p_version, v_now, v_now, p_waiters, p_address, p_preferred)
     on conflict (id) do update set seen_at = excluded.seen_at, waiters = excluded.waiters;
     delete from queen.instances i where i.seen_at < v_now - interval '1 day';
     update queen.operations o set seen_at = v_now where o.owner = p_id and o.state = 'running';
@@ -27,4 +36,15 @@ begin
       select 1 from queen.operations o where o.state = 'running' and o.seen_at < v_now - interval '15 seconds'
     );
 end
+$$;
+
+-- The same for servers of the last release.
+create or replace function queen.pulse (p_id text, p_host text, p_pid integer, p_version text, p_waiters integer)
+  returns table (is_push_off boolean, is_pop_off boolean, redaction bigint, has_orphans boolean)
+  language sql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+  select p.is_push_off, p.is_pop_off, p.redaction, p.has_orphans
+  from queen.pulse_v2(p_id, p_host, p_pid, p_version, p_waiters, null, null) p
 $$;

@@ -11,7 +11,7 @@ from msgspec import structs
 from queen import errors
 from queen.bounded import BoundedDict
 from queen.cluster.pop import Popped, wait_anywhere
-from queen.cluster.spreads import Spreads
+from queen.cluster.spread.spreads import Spreads
 from queen.engine.engine import Engine
 from queen.engine.pop.delivery import Delivery
 from queen.wire.messages import PopRequest

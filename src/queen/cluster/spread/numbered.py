@@ -2,18 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from hashlib import sha256
 from typing import Any, TypeAlias
 
 from queen import errors
 from queen.cluster.following import Following
-from queen.cluster.places import hashed
 from queen.cluster.results import ScatteredResult, grouped
 from queen.engine.engine import Engine
 from queen.engine.push.batches import PushResult
 from queen.wire.messages import Pushed, PushItem
 
-Push: TypeAlias = Callable[[int, Sequence[PushItem], dict[str, Any]], Awaitable[PushResult]]
-"""Store the items of one slot, with these options of `Engine.push`."""
+Push: TypeAlias = Callable[[int, Sequence[PushItem], dict[str, Any]], Awaitable[PushResult | None]]
+"""Store the items of one slot, with these options of `Engine.push`. None: they are in another."""
 
 
 class NumberedRequests:
@@ -22,7 +22,8 @@ class NumberedRequests:
 
     Each slot has a producer of its own, whose last number moves with the slot. So if one fails, a
     repeat of the request stores only what is missing. The slot of a partition depends only on its
-    name, so a repeat is divided in the same way, however many databases there are.
+    name, unless it is pinned. So a repeat is divided in the same way, however many databases there
+    are.
     """
 
     def __init__(self, engines: Iterable[Engine], following: Following) -> None:
@@ -30,15 +31,27 @@ class NumberedRequests:
         self._following = following
 
     async def push(
-        self, items: Sequence[PushItem], options: dict[str, Any], push: Push
+        self,
+        items: Sequence[PushItem],
+        options: dict[str, Any],
+        slot_of: Callable[[PushItem], int],
+        push: Push,
     ) -> PushResult:
-        """Store items of spread queues, those of each slot once."""
-        parts = grouped(range(len(items)), lambda at: hashed(items[at].partition))
+        """
+        Store items of spread queues, those of each slot once.
+
+        Raises SlotMoved if a partition is pinned or unpinned meanwhile.
+        """
+        parts = grouped(range(len(items)), lambda at: slot_of(items[at]))
         problem = await self._problem(items)
 
-        async def store(slot: int, indexes: Sequence[int]) -> PushResult:
+        async def store(slot: int, indexes: Sequence[int]) -> PushResult | None:
             some = [items[at] for at in indexes]
-            own = {**options, "scope": f"{options['scope']}/{slot}"}
+            own = {
+                **options,
+                "scope": f"{options['scope']}/{slot}",
+                "digest": _digest_of_part(options["digest"], indexes),
+            }
             if problem is None:
                 return await push(slot, some, own)
             # It is stored if this is a repeat. Changes to its queues since then don't matter.
@@ -57,6 +70,8 @@ class NumberedRequests:
                     f" with the same sequence: it stores those that are missing. ({failure})"
                 ) from failure
             raise failure
+        if len(results) < len(parts):
+            raise errors.SlotMoved("A partition was pinned or unpinned.")
         answers: dict[int, Pushed] = {}
         for indexes, result in zip(parts.values(), results, strict=True):
             answers |= zip(indexes, result, strict=True)
@@ -111,3 +126,15 @@ class NumberedRequests:
 
 def _numbers(options: dict[str, Any]) -> dict[str, Any]:
     return {name: options[name] for name in ("producer_id", "sequence", "scope", "digest")}
+
+
+def _digest_of_part(digest: bytes | None, indexes: Sequence[int]) -> bytes | None:
+    """
+    The digest of a request's part for one slot.
+
+    The part differs if a partition was unpinned before a repeat. An earlier part must not count as
+    this one, because messages would be missing.
+    """
+    if digest is None:
+        return None
+    return sha256(digest + repr([*indexes]).encode()).digest()[: len(digest)]

@@ -47,7 +47,7 @@ class Spreads(PeriodicTask):
         """``engines``: by the names of their databases, the first database first."""
         super().__init__(pause_seconds=random.uniform(0.0, 1.0), retry_seconds=_RETRY_SECONDS)
         self._engines = dict(engines)
-        self._first = next(iter(self._engines.values()))
+        self._name_of_first, self._first = next(iter(self._engines.items()))
         self._known = BoundedDict[str, set[tuple[Engine, _Wish | None]]](_KNOWN)
         """By queue, the databases that have it (None) and its groups."""
         self._first.signals.on_queues_changed.subscribe(lambda _: self.wake())
@@ -82,6 +82,16 @@ class Spreads(PeriodicTask):
         with contextlib.suppress(*_FAILURES):
             await self._copy(queue_id, [*self._engines][1:])
         self.wake()
+
+    async def publish_to_all(self, queue_id: int) -> None:
+        """Copy a definition. Raises DatabaseUnavailable unless all databases have it."""
+        listed = await self._first.store.homes.databases()
+        if absent := {*listed} - self._engines.keys():
+            raise errors.DatabaseUnavailable(
+                f"QUEEN_DATABASES of this server lacks {', '.join(sorted(absent))}"
+            )
+        if not await self._copy(queue_id, [name for name in listed if name != self._name_of_first]):
+            raise errors.DatabaseUnavailable("a database is unavailable. Try again later")
 
     async def _copy(self, queue_id: int, names: Iterable[str]) -> bool:
         """Copy a definition to databases. Returns whether all of them have it."""

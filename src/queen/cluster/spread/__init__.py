@@ -1,0 +1,1 @@
+"""Queues that are in several databases."""
