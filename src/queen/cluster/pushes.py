@@ -7,9 +7,9 @@ from typing import Any
 from queen import errors
 from queen.cluster.divided import Divided
 from queen.cluster.following import Following, Where
-from queen.cluster.spread.numbered import NumberedRequests
 from queen.cluster.places import Places
 from queen.cluster.results import ScatteredResult, failed_push
+from queen.cluster.spread.numbered import NumberedRequests
 from queen.cluster.spread.spreads import Spreads
 from queen.codec.names import check_queue_name
 from queen.codec.slots import hashed

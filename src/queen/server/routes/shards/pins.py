@@ -1,8 +1,8 @@
 """Pinned partitions: list, pin, unpin."""
 
 from queen import errors
-from queen.cluster.spread.pins import Pin as Found, Pins as Cluster
 from queen.cluster.shards import Shards
+from queen.cluster.spread.pins import Pin as Found, Pins as Cluster
 from queen.server.auth.permissions import Permission
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, new_routes
