@@ -312,6 +312,15 @@ CREATE FUNCTION queen.allowance(p_recent bigint[], p_max integer, p_ms integer, 
 
 
 --
+-- Name: allowed_share(integer, integer, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.allowed_share(p_wish integer, p_share integer, p_reserved bigint, p_free bigint) RETURNS integer
+    LANGUAGE sql IMMUTABLE
+    AS $$ … $$;
+
+
+--
 -- Name: append(bigint[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -345,6 +354,16 @@ CREATE FUNCTION queen.apply_definition(p_definition jsonb) RETURNS boolean
 
 CREATE FUNCTION queen.apply_queue(p_queue queen.queues, p_values jsonb) RETURNS void
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: apply_shares(bigint[], bigint[], integer[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.apply_shares(p_group_ids bigint[], p_revisions bigint[], p_rates integer[], p_concurrencies integer[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -824,6 +843,16 @@ CREATE FUNCTION queen.count_purge(p_queue text, p_partition text, p_completed bo
 
 CREATE FUNCTION queen.cut(p_partition_id bigint, p_queue_id bigint, p_end bigint, p_most integer, p_reason text, OUT messages bigint, OUT segments integer) RETURNS record
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: decide_shares(bigint, jsonb); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.decide_shares(p_group_id bigint, p_reports jsonb) RETURNS TABLE(database text, revision bigint, rate_share integer, concurrency_share integer)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1565,6 +1594,15 @@ CREATE FUNCTION queen.free(p_partition_ids bigint[], p_group_ids bigint[]) RETUR
 
 
 --
+-- Name: free_shares(bigint, queen.queues, jsonb); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.free_shares(p_group_id bigint, p_queue queen.queues, p_reports jsonb, OUT rate bigint, OUT concurrency bigint) RETURNS record
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: give_back(bigint[], uuid[], double precision); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2006,6 +2044,15 @@ CREATE FUNCTION queen.list_database(p_name text) RETURNS smallint
 
 
 --
+-- Name: live_leases(bigint, boolean, timestamp with time zone, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.live_leases(p_group_id bigint, p_is_spread boolean, p_now timestamp with time zone, p_most bigint) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: lock_consumers(bigint[], uuid[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2028,7 +2075,7 @@ CREATE FUNCTION queen.lock_forwards(p_queues text[]) RETURNS void
 -- Name: lock_limit(bigint, queen.queues, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now timestamp with time zone) RETURNS TABLE(version bigint, budget bigint, free bigint, opens_at timestamp with time zone)
+CREATE FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now timestamp with time zone) RETURNS TABLE(version bigint, rate_max integer, budget bigint, free bigint, opens_at timestamp with time zone)
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -2235,6 +2282,15 @@ CREATE FUNCTION queen.note_queue() RETURNS trigger
 
 
 --
+-- Name: note_reports(bigint, queen.queues, jsonb); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.note_reports(p_group_id bigint, p_queue queen.queues, p_reports jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: note_rewrites(); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2300,6 +2356,30 @@ CREATE FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8multira
 --
 
 CREATE FUNCTION queen.open_queues(p_id text) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: limits; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.limits (
+    group_id bigint NOT NULL,
+    version bigint NOT NULL,
+    recent bigint[] NOT NULL,
+    rate_share integer,
+    concurrency_share integer,
+    share_revision bigint DEFAULT 0 NOT NULL,
+    moved_leases integer DEFAULT 0 NOT NULL
+);
+
+
+--
+-- Name: own_share(queen.queues, queen.limits, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.own_share(p_queue queen.queues, p_limit queen.limits, p_now timestamp with time zone, OUT rate integer, OUT concurrency integer) RETURNS record
     LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
@@ -2662,6 +2742,15 @@ CREATE FUNCTION queen.recall_partition(p_recall_id uuid, p_queue_id bigint, p_pa
 
 
 --
+-- Name: receive_leases(smallint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.receive_leases(p_slot smallint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: receive_slot(smallint, text, uuid); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -3011,6 +3100,15 @@ CREATE FUNCTION queen.sees(p_queue text, p_namespace text, p_patterns text[]) RE
 
 
 --
+-- Name: send_leases(smallint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.send_leases(p_slot smallint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: consumers; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -3072,6 +3170,20 @@ CREATE FUNCTION queen.settle_steps(p_id text, p_candidates text[], p_names text[
 
 CREATE FUNCTION queen.settled_to(p_partition_id bigint, p_queue_id bigint, p_end bigint) RETURNS bigint
     LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: share_reports(bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.share_reports(p_group_ids bigint[]) RETURNS TABLE(group_id bigint, revision bigint, rate_limit integer, rate_share integer, rate_reserved bigint, rate_used bigint, concurrency_limit integer, concurrency_share integer, concurrency_reserved bigint, concurrency_used bigint, moved_leases integer, is_ready boolean, has_slots boolean)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -4239,13 +4351,13 @@ WITH (fillfactor='50');
 
 
 --
--- Name: limits; Type: TABLE; Schema: queen; Owner: -
+-- Name: leaving_leases; Type: TABLE; Schema: queen; Owner: -
 --
 
-CREATE TABLE queen.limits (
+CREATE TABLE queen.leaving_leases (
+    slot smallint NOT NULL,
     group_id bigint NOT NULL,
-    version bigint NOT NULL,
-    recent bigint[] NOT NULL
+    leases integer NOT NULL
 );
 
 
@@ -4838,6 +4950,22 @@ WITH (fillfactor='50');
 
 
 --
+-- Name: shares; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.shares (
+    group_id bigint NOT NULL,
+    database smallint NOT NULL,
+    revision bigint DEFAULT 0 NOT NULL,
+    rate_share integer,
+    rate_reserved bigint DEFAULT 0 NOT NULL,
+    concurrency_share integer,
+    concurrency_reserved bigint DEFAULT 0 NOT NULL,
+    moved_leases integer DEFAULT 0 NOT NULL
+);
+
+
+--
 -- Name: slots; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -5402,6 +5530,14 @@ ALTER TABLE ONLY queen.late_minutes
 
 
 --
+-- Name: leaving_leases leaving_leases_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.leaving_leases
+    ADD CONSTRAINT leaving_leases_pkey PRIMARY KEY (slot, group_id);
+
+
+--
 -- Name: limits limits_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -5639,6 +5775,14 @@ ALTER TABLE ONLY queen.schedules
 
 ALTER TABLE ONLY queen.segments
     ADD CONSTRAINT segments_pkey PRIMARY KEY (partition_id, base_offset);
+
+
+--
+-- Name: shares shares_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.shares
+    ADD CONSTRAINT shares_pkey PRIMARY KEY (group_id, database);
 
 
 --
@@ -6529,6 +6673,13 @@ REVOKE ALL ON FUNCTION queen.allowance(p_recent bigint[], p_max integer, p_ms in
 
 
 --
+-- Name: FUNCTION allowed_share(p_wish integer, p_share integer, p_reserved bigint, p_free bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.allowed_share(p_wish integer, p_share integer, p_reserved bigint, p_free bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION append(p_ids bigint[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -6547,6 +6698,13 @@ REVOKE ALL ON FUNCTION queen.apply_definition(p_definition jsonb) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.apply_queue(p_queue queen.queues, p_values jsonb) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION apply_shares(p_group_ids bigint[], p_revisions bigint[], p_rates integer[], p_concurrencies integer[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.apply_shares(p_group_ids bigint[], p_revisions bigint[], p_rates integer[], p_concurrencies integer[]) FROM PUBLIC;
 
 
 --
@@ -6792,6 +6950,13 @@ REVOKE ALL ON FUNCTION queen.count_purge(p_queue text, p_partition text, p_compl
 --
 
 REVOKE ALL ON FUNCTION queen.cut(p_partition_id bigint, p_queue_id bigint, p_end bigint, p_most integer, p_reason text, OUT messages bigint, OUT segments integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION decide_shares(p_group_id bigint, p_reports jsonb); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.decide_shares(p_group_id bigint, p_reports jsonb) FROM PUBLIC;
 
 
 --
@@ -7292,6 +7457,13 @@ REVOKE ALL ON FUNCTION queen.free(p_partition_ids bigint[], p_group_ids bigint[]
 
 
 --
+-- Name: FUNCTION free_shares(p_group_id bigint, p_queue queen.queues, p_reports jsonb, OUT rate bigint, OUT concurrency bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.free_shares(p_group_id bigint, p_queue queen.queues, p_reports jsonb, OUT rate bigint, OUT concurrency bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION give_back(p_ids bigint[], p_tokens uuid[], p_seconds double precision); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -7586,6 +7758,13 @@ REVOKE ALL ON FUNCTION queen.list_database(p_name text) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION live_leases(p_group_id bigint, p_is_spread boolean, p_now timestamp with time zone, p_most bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.live_leases(p_group_id bigint, p_is_spread boolean, p_now timestamp with time zone, p_most bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION lock_consumers(p_ids bigint[], p_tokens uuid[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -7754,6 +7933,13 @@ REVOKE ALL ON FUNCTION queen.note_queue() FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION note_reports(p_group_id bigint, p_queue queen.queues, p_reports jsonb); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.note_reports(p_group_id bigint, p_queue queen.queues, p_reports jsonb) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION note_rewrites(); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -7800,6 +7986,13 @@ REVOKE ALL ON FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8
 --
 
 REVOKE ALL ON FUNCTION queen.open_queues(p_id text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION own_share(p_queue queen.queues, p_limit queen.limits, p_now timestamp with time zone, OUT rate integer, OUT concurrency integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.own_share(p_queue queen.queues, p_limit queen.limits, p_now timestamp with time zone, OUT rate integer, OUT concurrency integer) FROM PUBLIC;
 
 
 --
@@ -8027,6 +8220,13 @@ REVOKE ALL ON FUNCTION queen.recall_partition(p_recall_id uuid, p_queue_id bigin
 
 
 --
+-- Name: FUNCTION receive_leases(p_slot smallint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.receive_leases(p_slot smallint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION receive_slot(p_slot smallint, p_source text, p_copier uuid); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -8244,6 +8444,13 @@ REVOKE ALL ON FUNCTION queen.sees(p_queue text, p_namespace text, p_patterns tex
 
 
 --
+-- Name: FUNCTION send_leases(p_slot smallint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.send_leases(p_slot smallint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION set_aside(p_consumer queen.consumers, p_offset bigint, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -8276,6 +8483,13 @@ REVOKE ALL ON FUNCTION queen.settle_steps(p_id text, p_candidates text[], p_name
 --
 
 REVOKE ALL ON FUNCTION queen.settled_to(p_partition_id bigint, p_queue_id bigint, p_end bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION share_reports(p_group_ids bigint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.share_reports(p_group_ids bigint[]) FROM PUBLIC;
 
 
 --

@@ -9,6 +9,7 @@ from queen import errors
 from queen.cluster.buffers import BufferHomes
 from queen.cluster.deliveries import Deliveries
 from queen.cluster.following import Following
+from queen.cluster.limits.shares import Shares
 from queen.cluster.lookups import Lookups, slot_of_id, slot_of_lease
 from queen.cluster.owners import Owners
 from queen.cluster.places import Places, slot_in
@@ -45,6 +46,7 @@ class Cluster:
         self.following = Following(self.engines, self.owners)
         self._lookups = Lookups(every, self.places, self.following)
         self.spreads = Spreads(self.engines)
+        self.shares = Shares(self.engines)
         self._pushes = Pushes(self.engines, self.places, self.following, self.spreads)
         self._transactions = TransactionPlaces(self._lookups, self.following, self._pushes)
         self._deliveries = Deliveries(
@@ -66,9 +68,11 @@ class Cluster:
                 homes = BufferHomes(engine, self.places, self.following, self.spreads)
                 engine.replayer.use(homes)
         self.spreads.start()
+        self.shares.start()
 
     async def close(self) -> None:
-        """Stop the background task. The engines are closed by themselves."""
+        """Stop the background tasks. The engines are closed by themselves."""
+        await self.shares.close()
         await self.spreads.close()
 
     # The engine of one object.

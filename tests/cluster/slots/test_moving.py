@@ -49,6 +49,7 @@ OF_DATABASES = {
     "rollup_marks",
     "sampler",
     "scheduler",
+    "shares",
     "slots",
     "staged",
     "streams",

@@ -3,7 +3,7 @@
 -- Reject calls on a slot, because its last rows are copied now. Returns its epoch and the last ids of this database.
 --
 -- Calls that hold the slot end before. It can be repeated by the same or another process, whose copy counts then.
--- Locks: the slot, exclusive. Raises QN018, QN025.
+-- Locks: the slot, exclusive; limits by group. Raises QN018, QN025.
 create or replace function queen.leave_slot (p_slot smallint, p_to text, p_copier uuid)
   returns table (epoch bigint, partition_id bigint, delivery_id bigint)
   language plpgsql
@@ -16,6 +16,7 @@ begin
   perform queen.lock_slot(p_slot);
   if exists (select 1 from queen.slots s where s.slot = p_slot and s.state = 'owned') then
     perform queen.check_movable(p_slot);
+    perform queen.send_leases(p_slot);
   end if;
   update queen.slots s
   set state = 'leaving', moved_to = p_to, copier = p_copier
@@ -48,6 +49,7 @@ begin
   if not found then
     return false;
   end if;
+  perform queen.receive_leases(p_slot);
   perform queen.wake_slot(p_slot);
   return true;
 end
@@ -69,6 +71,7 @@ begin
     return;
   end if;
   delete from queen.rewrites r where r.partition_id >> 53 = p_slot;
+  delete from queen.leaving_leases n where n.slot = p_slot;
   delete from queen.schedules c where c.queue in (select h.name from queen.homes h where h.slot = p_slot);
   update queen.queues q
   set deleted_at = queen.now(), version = q.version + 1
