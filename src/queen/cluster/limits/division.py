@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 _LEAST: Final = 64
 """A database keeps at least this part of the limit."""
 _ROOM: Final = 8
-"""A database that needs no more than its share keeps this part above what it uses, and one."""
+"""A share has this part above what is used. One that is too low grows by this part of the limit."""
 
 
 class Use(NamedTuple):
@@ -24,15 +24,13 @@ class Use(NamedTuple):
         return self.has_slots and self.is_ready and self.used >= self.share
 
     def demand(self, limit: int) -> int:
-        """How much the database needs."""
+        """How much the database needs, as far as that is known."""
+        least = limit // _LEAST
         if not self.has_slots:
             return 0
         if self.is_short:
-            return limit
-        least = limit // _LEAST
-        if not self.used and not self.is_ready:
-            return least
-        return max(least, min(self.share, self.used + self.used // _ROOM + 1))
+            return min(limit, 2 * self.share + limit // _ROOM + 1)
+        return max(least, self.share if self.is_ready else self.used + self.used // _ROOM)
 
 
 def divide(limit: int, uses: Sequence[Use], turn: int) -> list[int]:

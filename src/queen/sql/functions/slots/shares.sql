@@ -190,7 +190,8 @@ begin
 end
 $$;
 
--- The share that a database gets: a lower one at once, a higher one only up to what is free or what it has reserved anyway.
+-- The share that a database gets: a lower one at once, a higher one only up to what is free or what it has reserved anyway. While
+-- it is unknown what the first database has reserved, its share does not rise.
 create or replace function queen.allowed_share (p_wish integer, p_share integer, p_reserved bigint, p_free bigint)
   returns integer
   language sql
@@ -199,6 +200,7 @@ as $$
   select case
     when p_wish is null or p_share is null then p_share
     when p_wish <= p_share then p_wish
+    when p_reserved = 2147483647 then p_share
     else greatest(p_share, least(p_wish, p_reserved + greatest(0, p_free)))::integer
   end
 $$;
