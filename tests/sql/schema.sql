@@ -161,6 +161,15 @@ CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multira
     AS $$ … $$;
 
 
+--
+-- Name: add_limit(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.add_limit(p_group_id bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
 SET default_tablespace = '';
 
 SET default_table_access_method = heap;
@@ -6628,6 +6637,13 @@ REVOKE ALL ON FUNCTION queen.abandon_batch(p_queue text, p_producer text, p_sequ
 --
 
 REVOKE ALL ON FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[], p_result_ordinals integer[], p_result_offsets bigint[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION add_limit(p_group_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.add_limit(p_group_id bigint) FROM PUBLIC;
 
 
 --

@@ -17,7 +17,7 @@ begin
       return query select null::bigint, null::integer, 0::bigint, null::bigint, p_now + interval '5 milliseconds';
       return;
     end if;
-    insert into queen.limits (group_id, version, recent) values (p_group_id, 0, '{}') on conflict do nothing;
+    perform queen.add_limit(p_group_id);
   end if;
   select l.* into v_limit
   from queen.limits l
@@ -47,6 +47,24 @@ begin
     case when p_queue.rate_per = 'queue' then
       nullif(queen.rate_opens_at(v_limit.recent, v_share.rate, p_queue.rate_ms, p_now), p_now)
     end;
+end
+$$;
+
+-- Make sure that a group has its row of limits. There is one row, whatever its version is.
+-- Locks: an advisory lock of the group's limits, if there is no row.
+create or replace function queen.add_limit (p_group_id bigint)
+  returns void
+  language plpgsql
+  volatile
+as $$
+begin
+  if exists (select 1 from queen.limits l where l.group_id = p_group_id) then
+    return;
+  end if;
+  perform pg_advisory_xact_lock(hashtextextended('queen.limit', p_group_id));
+  insert into queen.limits (group_id, version, recent)
+  select p_group_id, 0, '{}'
+  where not exists (select 1 from queen.limits l where l.group_id = p_group_id);
 end
 $$;
 

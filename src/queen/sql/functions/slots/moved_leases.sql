@@ -23,7 +23,7 @@ begin
     join queen.queues q on q.id = g.queue_id and q.slot is null and q.concurrency_limit > 0
     order by g.id
   loop
-    insert into queen.limits (group_id, version, recent) values (v_group_id, 0, '{}') on conflict do nothing;
+    perform queen.add_limit(v_group_id);
     perform 1 from queen.limits l where l.group_id = v_group_id for no key update;
     v_now := queen.now();
     insert into queen.leaving_leases (slot, group_id, leases)
@@ -59,7 +59,7 @@ declare
   v_row queen.leaving_leases;
 begin
   for v_row in select n.* from queen.leaving_leases n where n.slot = p_slot order by n.group_id loop
-    insert into queen.limits (group_id, version, recent) values (v_row.group_id, 0, '{}') on conflict do nothing;
+    perform queen.add_limit(v_row.group_id);
     update queen.limits l set moved_leases = l.moved_leases + v_row.leases where l.group_id = v_row.group_id;
   end loop;
   delete from queen.leaving_leases n where n.slot = p_slot;

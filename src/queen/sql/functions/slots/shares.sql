@@ -107,7 +107,7 @@ begin
     where exists (select 1 from queen.groups g where g.id = u.group_id and g.deleted_at is null)
     order by u.group_id
   loop
-    insert into queen.limits (group_id, version, recent) values (v_new.group_id, 0, '{}') on conflict do nothing;
+    perform queen.add_limit(v_new.group_id);
     update queen.limits l
     set share_revision = v_new.revision, rate_share = v_new.rate, concurrency_share = v_new.concurrency
     where l.group_id = v_new.group_id and l.share_revision < v_new.revision;
