@@ -58,7 +58,7 @@ class Limited:
         """What databases report about the limit of the only group."""
         return {
             name: (await self._cluster.engines[name].store.shares.reports())[0]
-            for name in databases or NAMES
+            for name in databases or self._cluster.engines
         }
 
     async def shares(self, kind: str = "concurrency") -> dict[str, int]:
@@ -88,6 +88,7 @@ class Limited:
 
     async def ack(self, deliveries: Iterable[Delivery]) -> None:
         """Acknowledge deliveries in the databases that own their slots now."""
-        await self._cluster.owners.load()
+        if not self._cluster.is_alone:
+            await self._cluster.owners.load()
         for each in deliveries:
             await ack(self._cluster.of_id(each.partition_id), each)

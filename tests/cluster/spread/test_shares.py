@@ -1,15 +1,22 @@
 """A limit of a spread queue holds for all databases together."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 
 import pytest
 
 from queen.cluster.cluster import Cluster
+from queen.cluster.shards import Shards
+from queen.engine.engine import Engine
+from queen.store.cluster.joining import join
+from queen.store.cluster.mover import Move, Mover
+from queen.store.migrations import migrate
 from tests.cluster.moves import Members, run
-from tests.cluster.places import NAMES, slot_of
+from tests.cluster.places import NAMES, named, slot_of
 from tests.cluster.spread.limits import Limited
 from tests.cluster.stops import FAIL
-from tests.engine.helpers import until, values
+from tests.engine.helpers import item, until, values
+from tests.support.clock import Clock
 
 RATE = {"rate_max": 30, "rate_ms": 60_000, "rate_per": "queue"}
 
@@ -136,3 +143,93 @@ async def test_leases_move_with_their_part_of_the_limit(orders: Limited, members
     await orders.ack(held[1:])
     await orders.pop_until(5)
     assert await orders.live() == 6
+
+
+@pytest.fixture
+async def clocks(databases: dict[str, str]) -> AsyncIterator[Callable[[float], Awaitable[None]]]:
+    """Advances the clocks of all databases."""
+    async with AsyncExitStack() as stack:
+        clocks = [
+            await stack.enter_async_context(await Clock.install(dsn)) for dsn in databases.values()
+        ]
+
+        async def advance(seconds: float) -> None:
+            for clock in clocks:
+                await clock.advance(seconds=seconds)
+
+        yield advance
+
+
+async def test_a_share_of_a_rate_is_free_after_its_period(
+    orders: Limited, clocks: Callable[[float], Awaitable[None]]
+) -> None:
+    await orders.configure(rate_max=30, rate_ms=3_600_000, rate_per="queue")
+    await orders.push("two", "main", each=40)
+    found: list[str] = []
+
+    async def is_used() -> bool:
+        await clocks(1)  # Shares move once per second.
+        found.extend(values(await orders.pop(auto_ack=True)))
+        return len(found) >= 30
+
+    await until(is_used, seconds=20)
+    await orders.push("three", each=40)
+
+    async def is_lowered() -> bool:
+        await clocks(1)
+        assert await orders.pop(auto_ack=True) == []
+        reports = (await orders.reports()).values()
+        return any(row["rate_reserved"] > row["rate_share"] for row in reports)
+
+    await until(is_lowered, seconds=20)
+    assert len(found) == 30
+    await clocks(3_600)
+    found.clear()
+    await until(is_used, seconds=20)
+    assert len(found) == 30
+    assert "three" in found
+
+
+async def test_a_database_joins_a_queue_with_a_limit_and_is_removed(
+    empty: dict[str, str],
+) -> None:
+    await migrate(empty["main"])
+    async with await Engine.open(empty["main"]) as engine:
+        alone = Limited(Cluster({"main": engine}))
+        await alone.configure(concurrency_limit=4)
+        await alone.push()
+        held = await alone.pop_until(4)
+    both = {name: empty[name] for name in ("main", "two")}
+    await join(both)
+    async with AsyncExitStack() as stack:
+        engines = {
+            name: await stack.enter_async_context(await Engine.open(dsn))
+            for name, dsn in both.items()
+        }
+        cluster = Cluster(engines)
+        await cluster.start()
+        stack.push_async_callback(cluster.close)
+        orders = Limited(cluster)
+        assert await orders.pop() == []
+        await orders.ack(held)
+        held = await orders.pop_until(4)
+        name = next(
+            each for each in named("two", 99) if cluster.owners.of_slot(slot_of(each)) == "two"
+        )
+        await cluster.push([item(orders.queue, "there", partition=name) for _ in range(9)])
+        found: list[str] = []
+
+        async def is_shared() -> bool:
+            await orders.ack([held.pop(0)])
+            held.extend(await orders.pop_until(1))
+            found.extend(values(held))
+            return "there" in found
+
+        await until(is_shared, seconds=20)
+        async with Mover(both) as mover:
+            while not (await mover.step(Move(slot_of(name), "two", "main"))).is_over:
+                pass
+            await mover.give([*range(1, 960)], "two", "main")
+        await Shards(cluster).remove("two")
+        await orders.ack(held)
+        assert len(await orders.pop_until(4)) == 4

@@ -25,11 +25,11 @@ _NO_LIMITS_SECONDS: Final = 30.0
 _IDLE_SECONDS: Final = 1.0
 _BUSY_SECONDS: Final = 0.5
 _SOON_SECONDS: Final = 0.1
-"""While a database waits for what another one still uses. Then longer each time."""
+"""While a database waits for leases or claims of another one. Then longer each time."""
 _OTHERS_SECONDS: Final = 1.5
 """How often the other processes check whether they must continue."""
 _PASSES: Final = 3
-"""What one pass has freed, the next one gives to another database."""
+"""One pass lowers shares, and the next one gives the free part to another database."""
 _TURN_SECONDS: Final = 2.0
 """How long a database has a limit that is too low for all."""
 _FAILURES: Final = (errors.ServiceError, errors.OutcomeUnknown, TimeoutError)
@@ -44,7 +44,7 @@ class Shares(PeriodicTask):
     """
     Divides the limits of spread queues among the databases, by demand.
 
-    The first database decides. It lowers a share first, and raises another one only by what a
+    The first database decides. It lowers a share first, and raises another one only by the part that a
     database has reported as free. So the parts in use never exceed the limit, and the next round
     continues, whichever process ends at any time. A database that does not respond keeps its share.
     One process at a time does this, to save statements.

@@ -1,4 +1,4 @@
-"""Shares: the part of a limit of a spread queue that each database may use."""
+"""Shares: each database may use a part of a spread queue's limit."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

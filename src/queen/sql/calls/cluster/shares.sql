@@ -1,4 +1,4 @@
--- Shares: the part of a limit of a spread queue that each database may use.
+-- Shares: each database may use a part of a queue's limit.
 
 -- name: share_reports
 -- The shares of this database, and how it uses them, for these groups, or all.

@@ -70,8 +70,8 @@ $$;
 
 -- What this database may use of a queue's limits: all of a limit, or its share if the queue is spread. Null for no limit.
 --
--- Until the shares are decided, the first database has all. A removed database has no slots, so nothing is claimed there, but its
--- last claims count for one period.
+-- Until the shares are decided, the first database has all. A removed database has no slots, so pops find no messages there,
+-- but its last claims count for one period.
 create or replace function queen.own_share (
   p_queue         queen.queues,
   p_limit         queen.limits,

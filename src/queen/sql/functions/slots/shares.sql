@@ -1,4 +1,4 @@
--- Shares: the part of a limit of a spread queue that each database may use. The first database decides them.
+-- Shares: each database may use a part of a spread queue's limit. The first database decides them.
 --
 -- A database obeys a lower share at once, but it still uses what it has claimed before. It has *reserved* the higher one of both.
 -- The reserved parts of all databases together never exceed the limit, because the first database raises a share only by what no
@@ -190,8 +190,8 @@ begin
 end
 $$;
 
--- The share that a database gets: a lower one at once, a higher one only up to what is free or what it has reserved anyway. While
--- it is unknown what the first database has reserved, its share does not rise.
+-- The share that a database gets: a lower one at once, a higher one only up to the free part and its own reserved part. The
+-- share of the first database does not rise before it has reported the reserved part.
 create or replace function queen.allowed_share (p_wish integer, p_share integer, p_reserved bigint, p_free bigint)
   returns integer
   language sql
@@ -238,7 +238,7 @@ begin
 end
 $$;
 
--- What of the limits no database has reserved. Below 0 if a limit was lowered.
+-- The parts of the limits that no database has reserved. Below 0 if a limit was lowered.
 --
 -- A removed database has no slots, so it has no leases. Its claims count for one period. `moved_leases` that are above 0 in sum
 -- are those that have left it, or a database was restored.
