@@ -44,10 +44,10 @@ class Shares(PeriodicTask):
     """
     Divides the limits of spread queues among the databases, by demand.
 
-    The first database decides. It lowers a share first, and raises another one only by the part that a
-    database has reported as free. So the parts in use never exceed the limit, and the next round
-    continues, whichever process ends at any time. A database that does not respond keeps its share.
-    One process at a time does this, to save statements.
+    The first database decides. It lowers a share first, and raises another one only by the part
+    that a database has reported as free. So the parts in use never exceed the limit, and the next
+    round continues, whichever process ends at any time. A database that does not respond keeps its
+    share. One process at a time does this, to save statements.
     """
 
     def __init__(self, engines: Mapping[str, Engine]) -> None:
