@@ -373,6 +373,10 @@ CREATE FUNCTION queen.apply_queue(p_queue queen.queues, p_values jsonb) RETURNS 
 CREATE FUNCTION queen.apply_shares(p_group_ids bigint[], p_revisions bigint[], p_rates integer[], p_concurrencies integer[]) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -1901,6 +1905,10 @@ CREATE FUNCTION queen.keep_sample(p_sample queen.samples) RETURNS void
 CREATE FUNCTION queen.keep_slot(p_slot smallint, p_copier uuid) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -2020,6 +2028,10 @@ CREATE FUNCTION queen.leaders_of(p_id text, p_step queen.workflow_steps) RETURNS
 CREATE FUNCTION queen.leave_slot(p_slot smallint, p_to text, p_copier uuid) RETURNS TABLE(epoch bigint, partition_id bigint, delivery_id bigint)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -2291,10 +2303,10 @@ CREATE FUNCTION queen.note_queue() RETURNS trigger
 
 
 --
--- Name: note_reports(bigint, queen.queues, jsonb); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: note_reports(bigint, jsonb); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.note_reports(p_group_id bigint, p_queue queen.queues, p_reports jsonb) RETURNS void
+CREATE FUNCTION queen.note_reports(p_group_id bigint, p_reports jsonb) RETURNS void
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -7949,10 +7961,10 @@ REVOKE ALL ON FUNCTION queen.note_queue() FROM PUBLIC;
 
 
 --
--- Name: FUNCTION note_reports(p_group_id bigint, p_queue queen.queues, p_reports jsonb); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION note_reports(p_group_id bigint, p_reports jsonb); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.note_reports(p_group_id bigint, p_queue queen.queues, p_reports jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.note_reports(p_group_id bigint, p_reports jsonb) FROM PUBLIC;
 
 
 --

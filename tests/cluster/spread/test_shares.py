@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from queen.cluster.shards import Shards
 from queen.engine.engine import Engine
 from queen.store.cluster.joining import join
 from queen.store.cluster.mover import Move, Mover
+from queen.store.cluster.shares import Share
 from queen.store.migrations import migrate
 from tests.cluster.moves import Members, run
 from tests.cluster.places import NAMES, named, slot_of
@@ -233,3 +235,28 @@ async def test_a_database_joins_a_queue_with_a_limit_and_is_removed(
         await Shards(cluster).remove("two")
         await orders.ack(held)
         assert len(await orders.pop_until(4)) == 4
+
+
+async def test_late_decisions_and_reports_change_nothing(cluster: Cluster, orders: Limited) -> None:
+    await orders.configure(concurrency_limit=9)
+    await orders.push("two", each=12)
+    await orders.pop_until(9)
+    await cluster.shares.close()
+    earlier = await orders.reports()
+    group_id, revision = earlier["two"]["group_id"], earlier["two"]["revision"]
+    two, decide = cluster.engines["two"].store.shares, cluster.first.store.shares.decide
+
+    def wishes(reports: dict[str, Any], **wished: int) -> list[dict[str, Any]]:
+        return [
+            {"database": name, **row, "concurrency_wish": wished[name]}
+            for name, row in reports.items()
+        ]
+
+    lower = await decide(group_id, wishes(earlier, main=0, two=5, three=4))
+    await two.apply([lower["two"]])
+    await two.apply([Share(group_id, revision, None, 9)])
+    assert (await orders.shares())["two"] == 5
+    # Nine leases are reserved there, whether the report is from before or after the decision.
+    for reports in (earlier, await orders.reports()):
+        shares = await decide(group_id, wishes(reports, main=0, two=5, three=4))
+        assert "three" not in shares or shares["three"].concurrency == 0

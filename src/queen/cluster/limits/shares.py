@@ -17,7 +17,8 @@ from queen.store.connection.database import Record
 T = TypeVar("T")
 
 _DUTY: Final = "shares"
-_HELD_SECONDS: Final = 30.0
+_HELD_SECONDS: Final = 4.0
+"""Each round of the same process extends it."""
 _PATIENCE_SECONDS: Final = 3.0
 """A database that responds later counts as unavailable in this round."""
 _NO_LIMITS_SECONDS: Final = 30.0
@@ -27,7 +28,7 @@ _BUSY_SECONDS: Final = 0.5
 _SOON_SECONDS: Final = 0.1
 """While a database waits for leases or claims of another one. Then longer each time."""
 _OTHERS_SECONDS: Final = 1.5
-"""How often the other processes check whether they must continue."""
+"""How often the other processes check whether the first one has ended."""
 _PASSES: Final = 3
 """One pass lowers shares, and the next one gives the free part to another database."""
 _TURN_SECONDS: Final = 2.0
@@ -63,22 +64,12 @@ class Shares(PeriodicTask):
         first = await self._first.store.shares.reports()
         if not first:
             return _NO_LIMITS_SECONDS * random.uniform(0.8, 1.2)
-        database = self._first.store.database
-        taken = await database.fetch(
+        taken = await self._first.store.database.fetch(
             "take_duties", self._first.counters.process, [_DUTY], _HELD_SECONDS
         )
         if not taken:
             return _OTHERS_SECONDS * random.uniform(0.8, 1.2)
-        began_at = time.monotonic()
-        problem: str | None = None
-        try:
-            self._seconds = await self._round(_by_group(first))
-        except errors.QueenError as error:
-            problem = str(error)
-        seconds = time.monotonic() - began_at
-        report = seconds, len(first), 0.0, problem, None, 0.5 * self._seconds
-        with contextlib.suppress(errors.DutyLost):
-            await database.fetch("report_duty", _DUTY, taken[0]["epoch"], *report)
+        self._seconds = await self._round(_by_group(first))
         return self._seconds
 
     async def _round(self, first: dict[int, _Report]) -> float:

@@ -10,6 +10,8 @@ create or replace function queen.leave_slot (p_slot smallint, p_to text, p_copie
   volatile
   security definer
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
@@ -41,6 +43,8 @@ create or replace function queen.keep_slot (p_slot smallint, p_copier uuid)
   volatile
   security definer
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 begin
   update queen.slots s

@@ -94,6 +94,8 @@ create or replace function queen.apply_shares (
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_new record;
@@ -144,7 +146,7 @@ begin
   if not found then
     return;
   end if;
-  perform queen.note_reports(p_group_id, v_queue, p_reports);
+  perform queen.note_reports(p_group_id, p_reports);
   -- The first database had no limit but that of the queue. It reports what it has reserved after it has got a share.
   update queen.shares s
   set
@@ -207,7 +209,7 @@ $$;
 
 -- Store what databases report about their shares. A report about an earlier decision proves nothing. If it names a later one, this
 -- database was restored, and the report counts.
-create or replace function queen.note_reports (p_group_id bigint, p_queue queen.queues, p_reports jsonb)
+create or replace function queen.note_reports (p_group_id bigint, p_reports jsonb)
   returns void
   language plpgsql
   volatile
