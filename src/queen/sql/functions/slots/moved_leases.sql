@@ -16,6 +16,8 @@ declare
   v_share    integer;
   v_now      timestamptz;
 begin
+  -- A repair of a restored database may have left some.
+  delete from queen.leaving_leases n where n.slot = p_slot;
   for v_group_id, v_share in
     select g.id, case when queen.is_first() then q.concurrency_limit else 0 end
     from (select distinct d.group_id from queen.deliveries d where d.id between v_low and v_high and d.held) d
