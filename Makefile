@@ -158,8 +158,8 @@ test-faults:
 # Several databases at full size, with one JSON line per test. For a quiet machine.
 test-shards:
 	$(PYTEST) -s -m "" --timeout=7200 tests/cluster/slots/test_many_moves.py tests/cluster/slots/test_moves_of_servers.py \
-		tests/cluster/slots/test_pauses.py \
-		tests/cluster/spread/test_fairness.py tests/cluster/isolation tests/cluster/across/test_kills.py \
+		tests/cluster/slots/test_pauses.py tests/cluster/spread/test_fairness.py tests/cluster/spread/test_limits.py \
+		tests/cluster/isolation tests/cluster/across/test_kills.py \
 		tests/cluster/test_idle.py tests/cluster/operators/test_restores.py tests/cluster/model
 	$(BIN)/python -m benchmarks.shards
 

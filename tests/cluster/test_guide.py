@@ -22,6 +22,7 @@ FOLLOWED = (
     "Move a tenant",
     "See the load",
     "Spread a queue",
+    "Limits of spread queues",
     "Pin a hot partition",
     "Enqueue in any database",
     "Push to another database in a transaction",
@@ -129,6 +130,7 @@ async def test_a_tenant_moves_and_its_clients_see_no_error(
         assert await tenant.databases() == {"two"}
         await follow("See the load")
         await follow("Spread a queue")
+        await follow("Limits of spread queues")
         await follow("Pin a hot partition")
         await follow("Enqueue in any database", DATABASE_URL=dsn_of(hosts["db2"]))
         await follow("Push to another database in a transaction")

@@ -161,6 +161,15 @@ CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multira
     AS $$ … $$;
 
 
+--
+-- Name: add_limit(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.add_limit(p_group_id bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
 SET default_tablespace = '';
 
 SET default_table_access_method = heap;
@@ -312,6 +321,15 @@ CREATE FUNCTION queen.allowance(p_recent bigint[], p_max integer, p_ms integer, 
 
 
 --
+-- Name: allowed_share(integer, integer, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.allowed_share(p_wish integer, p_share integer, p_reserved bigint, p_free bigint) RETURNS integer
+    LANGUAGE sql IMMUTABLE
+    AS $$ … $$;
+
+
+--
 -- Name: append(bigint[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -345,6 +363,20 @@ CREATE FUNCTION queen.apply_definition(p_definition jsonb) RETURNS boolean
 
 CREATE FUNCTION queen.apply_queue(p_queue queen.queues, p_values jsonb) RETURNS void
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: apply_shares(bigint[], bigint[], integer[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.apply_shares(p_group_ids bigint[], p_revisions bigint[], p_rates integer[], p_concurrencies integer[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -834,6 +866,16 @@ CREATE FUNCTION queen.count_purge(p_queue text, p_partition text, p_completed bo
 
 CREATE FUNCTION queen.cut(p_partition_id bigint, p_queue_id bigint, p_end bigint, p_most integer, p_reason text, OUT messages bigint, OUT segments integer) RETURNS record
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: decide_shares(bigint, jsonb); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.decide_shares(p_group_id bigint, p_reports jsonb) RETURNS TABLE(database text, revision bigint, rate_share integer, concurrency_share integer)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1599,6 +1641,15 @@ CREATE FUNCTION queen.free(p_partition_ids bigint[], p_group_ids bigint[]) RETUR
 
 
 --
+-- Name: free_shares(bigint, queen.queues, jsonb); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.free_shares(p_group_id bigint, p_queue queen.queues, p_reports jsonb, OUT rate bigint, OUT concurrency bigint) RETURNS record
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: give_back(bigint[], uuid[], double precision); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1902,6 +1953,10 @@ CREATE FUNCTION queen.keep_sample(p_sample queen.samples) RETURNS void
 CREATE FUNCTION queen.keep_slot(p_slot smallint, p_copier uuid) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -2021,6 +2076,10 @@ CREATE FUNCTION queen.leaders_of(p_id text, p_step queen.workflow_steps) RETURNS
 CREATE FUNCTION queen.leave_slot(p_slot smallint, p_to text, p_copier uuid) RETURNS TABLE(epoch bigint, partition_id bigint, delivery_id bigint)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -2054,6 +2113,15 @@ CREATE FUNCTION queen.list_database(p_name text) RETURNS smallint
 
 
 --
+-- Name: live_leases(bigint, boolean, timestamp with time zone, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.live_leases(p_group_id bigint, p_is_spread boolean, p_now timestamp with time zone, p_most bigint) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: lock_consumers(bigint[], uuid[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2076,7 +2144,7 @@ CREATE FUNCTION queen.lock_forwards(p_queues text[]) RETURNS void
 -- Name: lock_limit(bigint, queen.queues, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now timestamp with time zone) RETURNS TABLE(version bigint, budget bigint, free bigint, opens_at timestamp with time zone)
+CREATE FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now timestamp with time zone) RETURNS TABLE(version bigint, rate_max integer, budget bigint, free bigint, opens_at timestamp with time zone)
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -2283,6 +2351,15 @@ CREATE FUNCTION queen.note_queue() RETURNS trigger
 
 
 --
+-- Name: note_reports(bigint, jsonb); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.note_reports(p_group_id bigint, p_reports jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: note_rewrites(); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2348,6 +2425,30 @@ CREATE FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8multira
 --
 
 CREATE FUNCTION queen.open_queues(p_id text) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: limits; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.limits (
+    group_id bigint NOT NULL,
+    version bigint NOT NULL,
+    recent bigint[] NOT NULL,
+    rate_share integer,
+    concurrency_share integer,
+    share_revision bigint DEFAULT 0 NOT NULL,
+    moved_leases integer DEFAULT 0 NOT NULL
+);
+
+
+--
+-- Name: own_share(queen.queues, queen.limits, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.own_share(p_queue queen.queues, p_limit queen.limits, p_now timestamp with time zone, OUT rate integer, OUT concurrency integer) RETURNS record
     LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
@@ -2729,6 +2830,15 @@ CREATE FUNCTION queen.recall_partition(p_recall_id uuid, p_queue_id bigint, p_pa
 
 
 --
+-- Name: receive_leases(smallint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.receive_leases(p_slot smallint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: receive_slot(smallint, text, uuid); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -3098,6 +3208,15 @@ CREATE FUNCTION queen.sees(p_queue text, p_namespace text, p_patterns text[]) RE
 
 
 --
+-- Name: send_leases(smallint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.send_leases(p_slot smallint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: consumers; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -3159,6 +3278,20 @@ CREATE FUNCTION queen.settle_steps(p_id text, p_candidates text[], p_names text[
 
 CREATE FUNCTION queen.settled_to(p_partition_id bigint, p_queue_id bigint, p_end bigint) RETURNS bigint
     LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: share_reports(bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.share_reports(p_group_ids bigint[]) RETURNS TABLE(group_id bigint, revision bigint, rate_limit integer, rate_share integer, rate_reserved bigint, rate_used bigint, concurrency_limit integer, concurrency_share integer, concurrency_reserved bigint, concurrency_used bigint, moved_leases integer, is_ready boolean, has_slots boolean)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -4337,13 +4470,13 @@ WITH (fillfactor='50');
 
 
 --
--- Name: limits; Type: TABLE; Schema: queen; Owner: -
+-- Name: leaving_leases; Type: TABLE; Schema: queen; Owner: -
 --
 
-CREATE TABLE queen.limits (
+CREATE TABLE queen.leaving_leases (
+    slot smallint NOT NULL,
     group_id bigint NOT NULL,
-    version bigint NOT NULL,
-    recent bigint[] NOT NULL
+    leases integer NOT NULL
 );
 
 
@@ -4961,6 +5094,22 @@ WITH (fillfactor='50');
 
 
 --
+-- Name: shares; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.shares (
+    group_id bigint NOT NULL,
+    database smallint NOT NULL,
+    revision bigint DEFAULT 0 NOT NULL,
+    rate_share integer,
+    rate_reserved bigint DEFAULT 0 NOT NULL,
+    concurrency_share integer,
+    concurrency_reserved bigint DEFAULT 0 NOT NULL,
+    moved_leases integer DEFAULT 0 NOT NULL
+);
+
+
+--
 -- Name: slots; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -5525,6 +5674,14 @@ ALTER TABLE ONLY queen.late_minutes
 
 
 --
+-- Name: leaving_leases leaving_leases_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.leaving_leases
+    ADD CONSTRAINT leaving_leases_pkey PRIMARY KEY (slot, group_id);
+
+
+--
 -- Name: limits limits_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -5778,6 +5935,14 @@ ALTER TABLE ONLY queen.schedules
 
 ALTER TABLE ONLY queen.segments
     ADD CONSTRAINT segments_pkey PRIMARY KEY (partition_id, base_offset);
+
+
+--
+-- Name: shares shares_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.shares
+    ADD CONSTRAINT shares_pkey PRIMARY KEY (group_id, database);
 
 
 --
@@ -6626,6 +6791,13 @@ REVOKE ALL ON FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8
 
 
 --
+-- Name: FUNCTION add_limit(p_group_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.add_limit(p_group_id bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION add_positions(p_group queen.groups, p_queue queen.queues, p_ids bigint[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -6668,6 +6840,13 @@ REVOKE ALL ON FUNCTION queen.allowance(p_recent bigint[], p_max integer, p_ms in
 
 
 --
+-- Name: FUNCTION allowed_share(p_wish integer, p_share integer, p_reserved bigint, p_free bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.allowed_share(p_wish integer, p_share integer, p_reserved bigint, p_free bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION append(p_ids bigint[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -6686,6 +6865,13 @@ REVOKE ALL ON FUNCTION queen.apply_definition(p_definition jsonb) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.apply_queue(p_queue queen.queues, p_values jsonb) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION apply_shares(p_group_ids bigint[], p_revisions bigint[], p_rates integer[], p_concurrencies integer[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.apply_shares(p_group_ids bigint[], p_revisions bigint[], p_rates integer[], p_concurrencies integer[]) FROM PUBLIC;
 
 
 --
@@ -6938,6 +7124,13 @@ REVOKE ALL ON FUNCTION queen.count_purge(p_queue text, p_partition text, p_compl
 --
 
 REVOKE ALL ON FUNCTION queen.cut(p_partition_id bigint, p_queue_id bigint, p_end bigint, p_most integer, p_reason text, OUT messages bigint, OUT segments integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION decide_shares(p_group_id bigint, p_reports jsonb); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.decide_shares(p_group_id bigint, p_reports jsonb) FROM PUBLIC;
 
 
 --
@@ -7452,6 +7645,13 @@ REVOKE ALL ON FUNCTION queen.free(p_partition_ids bigint[], p_group_ids bigint[]
 
 
 --
+-- Name: FUNCTION free_shares(p_group_id bigint, p_queue queen.queues, p_reports jsonb, OUT rate bigint, OUT concurrency bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.free_shares(p_group_id bigint, p_queue queen.queues, p_reports jsonb, OUT rate bigint, OUT concurrency bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION give_back(p_ids bigint[], p_tokens uuid[], p_seconds double precision); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -7753,6 +7953,13 @@ REVOKE ALL ON FUNCTION queen.list_database(p_name text) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION live_leases(p_group_id bigint, p_is_spread boolean, p_now timestamp with time zone, p_most bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.live_leases(p_group_id bigint, p_is_spread boolean, p_now timestamp with time zone, p_most bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION lock_consumers(p_ids bigint[], p_tokens uuid[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -7921,6 +8128,13 @@ REVOKE ALL ON FUNCTION queen.note_queue() FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION note_reports(p_group_id bigint, p_reports jsonb); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.note_reports(p_group_id bigint, p_reports jsonb) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION note_rewrites(); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -7967,6 +8181,13 @@ REVOKE ALL ON FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8
 --
 
 REVOKE ALL ON FUNCTION queen.open_queues(p_id text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION own_share(p_queue queen.queues, p_limit queen.limits, p_now timestamp with time zone, OUT rate integer, OUT concurrency integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.own_share(p_queue queen.queues, p_limit queen.limits, p_now timestamp with time zone, OUT rate integer, OUT concurrency integer) FROM PUBLIC;
 
 
 --
@@ -8208,6 +8429,13 @@ REVOKE ALL ON FUNCTION queen.recall_partition(p_recall_id uuid, p_queue_id bigin
 
 
 --
+-- Name: FUNCTION receive_leases(p_slot smallint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.receive_leases(p_slot smallint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION receive_slot(p_slot smallint, p_source text, p_copier uuid); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -8439,6 +8667,13 @@ REVOKE ALL ON FUNCTION queen.sees(p_queue text, p_namespace text, p_patterns tex
 
 
 --
+-- Name: FUNCTION send_leases(p_slot smallint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.send_leases(p_slot smallint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION set_aside(p_consumer queen.consumers, p_offset bigint, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -8471,6 +8706,13 @@ REVOKE ALL ON FUNCTION queen.settle_steps(p_id text, p_candidates text[], p_name
 --
 
 REVOKE ALL ON FUNCTION queen.settled_to(p_partition_id bigint, p_queue_id bigint, p_end bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION share_reports(p_group_ids bigint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.share_reports(p_group_ids bigint[]) FROM PUBLIC;
 
 
 --

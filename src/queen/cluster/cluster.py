@@ -15,6 +15,7 @@ from queen.cluster.owners import Owners
 from queen.cluster.places import Places
 from queen.cluster.pop import Popped
 from queen.cluster.pushes import Pushes
+from queen.cluster.spread.limits.shares import Shares
 from queen.cluster.spread.spreads import Spreads
 from queen.cluster.transactions import Division, TransactionPlaces
 from queen.engine.caches.catalogue import Queue
@@ -46,6 +47,7 @@ class Cluster:
         self.following = Following(self.engines, self.owners)
         self._lookups = Lookups(every, self.places, self.following)
         self.spreads = Spreads(self.engines)
+        self.shares = Shares(self.engines)
         self._pushes = Pushes(self.engines, self.places, self.following, self.spreads)
         self._transactions = TransactionPlaces(self._lookups, self.following, self._pushes)
         self._deliveries = Deliveries(
@@ -67,9 +69,11 @@ class Cluster:
                 homes = BufferHomes(engine, self.places, self.following, self.spreads)
                 engine.replayer.use(homes)
         self.spreads.start()
+        self.shares.start()
 
     async def close(self) -> None:
-        """Stop the background task. The engines are closed by themselves."""
+        """Stop the background tasks. The engines are closed by themselves."""
+        await self.shares.close()
         await self.spreads.close()
 
     # The engine of one object.

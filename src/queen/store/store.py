@@ -7,6 +7,7 @@ from queen.store.browse import Browse
 from queen.store.cluster.definitions import Definitions
 from queen.store.cluster.forwards import Forwards
 from queen.store.cluster.homes import Homes
+from queen.store.cluster.shares import Shares
 from queen.store.connection.database import Database
 from queen.store.connection.options import Connecting
 from queen.store.data_keys import DataKeys
@@ -49,6 +50,7 @@ class Store:
         self.homes = Homes(database)
         self.forwards = Forwards(database)
         self.definitions = Definitions(database)
+        self.shares = Shares(database)
 
     @classmethod
     async def open(

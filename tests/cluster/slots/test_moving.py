@@ -51,6 +51,7 @@ OF_DATABASES = {
     "rollup_marks",
     "sampler",
     "scheduler",
+    "shares",
     "slots",
     "staged",
     "streams",

@@ -179,12 +179,9 @@ async def test_a_waiting_pop_is_woken_by_any_database(cluster: Cluster, orders: 
             assert values((await popping).deliveries) == [name]
 
 
-async def test_a_limit_of_the_whole_queue_needs_one_database(cluster: Cluster, orders: str) -> None:
-    rate = {"rate_max": 5, "rate_ms": 1000}
-    for options in ({"max_size": 5}, {"concurrency_limit": 5}, {**rate, "rate_per": "queue"}):
-        with pytest.raises(errors.InvalidOption, match="with several databases excludes"):
-            await cluster.first.queues.configure(orders, options)
-    await cluster.first.queues.configure(orders, {**rate, "rate_per": "partition"})
+async def test_options_that_need_one_database_are_rejected(cluster: Cluster, orders: str) -> None:
+    with pytest.raises(errors.InvalidOption, match="with several databases excludes maxSize"):
+        await cluster.first.queues.configure(orders, {"max_size": 5})
     with pytest.raises(errors.InvalidOption, match="fixes the option ordered"):
         await cluster.first.queues.configure(orders, {"ordered": False})
 

@@ -134,3 +134,34 @@ async def test_a_waiting_pop_gets_messages_of_a_database_that_is_back(
         replies = await asyncio.gather(*waits)
 
     assert [each.status for each in replies] == [200, 200]
+
+
+async def test_a_database_that_is_down_keeps_its_share_of_a_limit(
+    server: Server, second: Postgres
+) -> None:
+    options = {"concurrencyLimit": 6}
+    change = await server.post("/configure", {"queue": "orders", "options": options})
+    assert change.status == 200
+    held: dict[str, list[str]] = {"main": [], "two": []}
+
+    async def pop() -> bool:
+        while (reply := await server.get("/pop/queue/orders")).status == 200:
+            for each in reply.body["messages"]:
+                held["two" if each["partition"] in SECOND else "main"].append(each["leaseId"])
+        return sum(map(len, held.values())) >= 6
+
+    async def is_divided() -> bool:
+        """Keep three leases of each database."""
+        await pop()
+        for leases in held.values():
+            for _ in leases[3:]:
+                await server.post(f"/lease/{leases.pop()}/release")
+        return {len(each) for each in held.values()} == {3}
+
+    await until(is_divided, seconds=30)
+    second.stop()
+    for lease in held["main"][1:]:
+        await server.post(f"/lease/{lease}/release")
+    del held["main"][1:]
+    await until(pop, seconds=30)
+    assert len(held["main"]) == 3

@@ -99,6 +99,7 @@ TABLES: Final = (
     Table("consumers", ("partition_id", "group_id"), _BY_PARTITION),
     Table("deliveries", ("id",), _BY_ID),
     Table("limits", ("group_id",), _LIMITED),
+    Table("leaving_leases", ("slot", "group_id"), "t.slot = {slot}"),
     Table("dead_letters", ("partition_id", '"offset"', "group_id"), _BY_PARTITION),
     SCHEDULED,
     Table("schedules", ("name",), _NAMED),

@@ -125,6 +125,11 @@ begin
     v_opens_at := null;
     if v_queue.rate_per = 'queue' or v_queue.concurrency_limit > 0 then
       select l.* into v_limit from queen.lock_limit(v_note.group_id, v_queue, v_now) l;
+      -- Again, because another database may use what this one used before the lock.
+      v_now := queen.now();
+      if v_queue.rate_per = 'queue' then
+        v_queue.rate_max := v_limit.rate_max;
+      end if;
       v_budget := v_limit.budget;
       v_free := v_limit.free;
       v_opens_at := v_limit.opens_at;

@@ -95,6 +95,7 @@ begin
         return false;
       end if;
       delete from queen.limits l using queen.groups g where g.queue_id = v_id and l.group_id = g.id;
+      delete from queen.shares s using queen.groups g where g.queue_id = v_id and s.group_id = g.id;
       delete from queen.groups g where g.queue_id = v_id;
       delete from queen.sweeps w where w.queue_id = v_id;
       delete from queen.holds h where h.queue_id = v_id;
@@ -139,6 +140,7 @@ begin
   perform queen.erase_places(v_ids, v_group.id);
   if cardinality(v_ids) < p_limit then
     delete from queen.limits l where l.group_id = v_group.id;
+    delete from queen.shares s where s.group_id = v_group.id;
     delete from queen.groups g where g.id = v_group.id;
   else
     update queen.groups g set fill_end = -v_ids[p_limit] where g.id = v_group.id;

@@ -38,7 +38,7 @@ begin
 end
 $$;
 
--- Note a change of a spread queue. Raises QN006 for an option that several databases don't share.
+-- Note a change of a spread queue. Raises QN006 for an option that needs one database.
 create or replace function queen.note_queue ()
   returns trigger
   language plpgsql
@@ -46,9 +46,8 @@ create or replace function queen.note_queue ()
   set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if (new.rate_per = 'queue' or new.concurrency_limit > 0 or new.max_size > 0) and exists (select 1 from queen.databases) then
-    raise exception 'placement spread with several databases excludes maxSize, concurrencyLimit, and rateLimit per queue'
-      using errcode = 'QN006', hint = 'A rateLimit per partition works.';
+  if new.max_size > 0 and exists (select 1 from queen.databases) then
+    raise exception 'placement spread with several databases excludes maxSize' using errcode = 'QN006';
   end if;
   if tg_op = 'UPDATE' and new.ordered <> old.ordered and exists (select 1 from queen.databases) and not exists (
     -- Created by this transaction, which sets its options after that.

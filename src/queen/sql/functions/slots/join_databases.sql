@@ -54,13 +54,8 @@ begin
   if p_number <> 0 and exists (select 1 from queen.queues) then
     raise exception 'it has queues already' using errcode = 'QN024';
   end if;
-  if exists (
-    select 1
-    from queen.queues q
-    where q.slot is null and q.deleted_at is null and (q.rate_per = 'queue' or q.concurrency_limit > 0 or q.max_size > 0)
-  ) then
-    raise exception 'a queue with placement spread has maxSize, concurrencyLimit, or rateLimit per queue'
-      using errcode = 'QN024', hint = 'With several databases, it can have a rateLimit per partition.';
+  if exists (select 1 from queen.queues q where q.slot is null and q.deleted_at is null and q.max_size > 0) then
+    raise exception 'a queue with placement spread has maxSize' using errcode = 'QN024';
   end if;
   if exists (
     select 1

@@ -3,13 +3,15 @@
 -- Reject calls on a slot, because its last rows are copied now. Returns its epoch and the last ids of this database.
 --
 -- Calls that hold the slot end before. It can be repeated by the same or another process, whose copy counts then.
--- Locks: the slot, exclusive. Raises QN018, QN025.
+-- Locks: the slot, exclusive; limits by group. Raises QN018, QN025.
 create or replace function queen.leave_slot (p_slot smallint, p_to text, p_copier uuid)
   returns table (epoch bigint, partition_id bigint, delivery_id bigint)
   language plpgsql
   volatile
   security definer
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
@@ -19,6 +21,7 @@ begin
     if queen.follows_forwards(p_slot) then
       raise exception 'messages of transactions are on their way to queues of slot %', p_slot using errcode = 'QN025';
     end if;
+    perform queen.send_leases(p_slot);
   end if;
   update queen.slots s
   set state = 'leaving', moved_to = p_to, copier = p_copier
@@ -61,6 +64,8 @@ create or replace function queen.keep_slot (p_slot smallint, p_copier uuid)
   volatile
   security definer
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 begin
   update queen.slots s
@@ -69,6 +74,7 @@ begin
   if not found then
     return false;
   end if;
+  perform queen.receive_leases(p_slot);
   perform queen.wake_slot(p_slot);
   return true;
 end
@@ -90,6 +96,7 @@ begin
     return;
   end if;
   delete from queen.rewrites r where r.partition_id >> 53 = p_slot;
+  delete from queen.leaving_leases n where n.slot = p_slot;
   delete from queen.schedules c where c.queue in (select h.name from queen.homes h where h.slot = p_slot);
   update queen.queues q
   set deleted_at = queen.now(), version = q.version + 1

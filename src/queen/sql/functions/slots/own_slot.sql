@@ -49,7 +49,7 @@ end
 $$;
 
 -- Own a slot whose rows are all here. Raises QN018 if another process copies it now.
--- Locks: the arrival.
+-- Locks: the arrival; partitions by id; limits by group.
 create or replace function queen.own_slot (p_slot smallint, p_copier uuid, p_epoch bigint)
   returns void
   language plpgsql
@@ -71,6 +71,7 @@ begin
     raise exception 'slot % has a newer owner', p_slot using errcode = 'QN018';
   end if;
   perform queen.adopt_partitions(p_slot);
+  perform queen.receive_leases(p_slot);
   perform queen.wake_slot(p_slot);
 end
 $$;

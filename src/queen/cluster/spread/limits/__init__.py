@@ -1,0 +1,1 @@
+"""Limits of spread queues, divided among databases."""
