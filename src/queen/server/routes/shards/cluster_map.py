@@ -20,12 +20,16 @@ ROUTES, route = new_routes()
 @route(
     "GET /api/v1/cluster",
     "Show the map of slots",
-    Permission.ADMIN,
+    Permission.PRODUCE,
     {200: ClusterMap, 304: None},
     headers={"If-None-Match": "`ETag` of an earlier response. If it is current, returns 304."},
 )
 async def show_map(call: Call) -> Answer:
-    """Return the slots of each database, and which server prefers which databases."""
+    """
+    Return the slots of each database, and which server prefers which databases.
+
+    Every producer may read it, because its client chooses servers by it. It names no queue.
+    """
     cluster = call.state.cluster
     owned = await Shards(cluster).owned()
     rows: list[Record] = []
