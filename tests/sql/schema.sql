@@ -519,6 +519,15 @@ CREATE FUNCTION queen.begin_step(p_run queen.workflows, p_step queen.workflow_st
 
 
 --
+-- Name: births(bigint, smallint, xid8, xid8); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.births(p_queue_id bigint, p_born_in smallint, p_start xid8, p_end xid8) RETURNS TABLE(xid xid8, partition_id bigint, base_offset bigint, message_count integer, created_at timestamp with time zone, expires_at timestamp with time zone, body bytea, ends bytea, extras bytea)
+    LANGUAGE sql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: blocks_after(bigint, bigint, smallint[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2443,6 +2452,18 @@ CREATE FUNCTION queen.plan_batch(p_queue_id bigint, p_xid xid8, p_partition_id b
 
 
 --
+-- Name: plan_births(bigint, smallint, xid8, xid8, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.plan_births(p_queue_id bigint, p_born_in smallint, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint) RETURNS TABLE(xid xid8, partition_id bigint, end_offset bigint, stored_at timestamp with time zone, is_over boolean)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$ … $$;
+
+
+--
 -- Name: plan_rollup(timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2677,6 +2698,16 @@ CREATE FUNCTION queen.receive_slot(p_slot smallint, p_source text, p_copier uuid
 
 CREATE FUNCTION queen.recent_of(p_recent bigint[], p_partition_id bigint, p_group_id bigint, p_queue queen.queues) RETURNS bigint[]
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: record_move(smallint, bigint, smallint, xid8); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.record_move(p_slot smallint, p_epoch bigint, p_source smallint, p_fence xid8) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -4293,6 +4324,8 @@ CREATE TABLE queen.segments (
     body bytea,
     ends bytea,
     extras bytea,
+    born_in smallint,
+    born_xid xid8,
     CONSTRAINT segments_are_not_empty CHECK ((message_count > 0))
 );
 ALTER TABLE ONLY queen.segments ALTER COLUMN body SET COMPRESSION lz4;
@@ -4336,6 +4369,21 @@ CREATE TABLE queen.migrations (
     name text NOT NULL,
     checksum text NOT NULL,
     applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+
+--
+-- Name: moves; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.moves (
+    slot smallint NOT NULL,
+    epoch bigint NOT NULL,
+    source smallint NOT NULL,
+    target smallint NOT NULL,
+    fence xid8 NOT NULL,
+    first xid8 NOT NULL,
+    moved_at timestamp with time zone NOT NULL
 );
 
 
@@ -4612,7 +4660,11 @@ CREATE TABLE queen.removals (
     reason text NOT NULL,
     removed_at timestamp with time zone NOT NULL,
     xid xid8,
-    by_xid xid8 DEFAULT pg_current_xact_id()
+    by_xid xid8 DEFAULT pg_current_xact_id(),
+    born_in smallint,
+    born_xid xid8,
+    by_in smallint,
+    by_born xid8
 );
 
 
@@ -5426,6 +5478,14 @@ ALTER TABLE ONLY queen.migrations
 
 
 --
+-- Name: moves moves_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.moves
+    ADD CONSTRAINT moves_pkey PRIMARY KEY (slot, epoch);
+
+
+--
 -- Name: operations operations_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -6129,6 +6189,13 @@ CREATE INDEX redactions_of_partition ON queen.redactions USING btree (partition_
 
 
 --
+-- Name: removals_born; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX removals_born ON queen.removals USING btree (queue_id, born_in, born_xid) WHERE (born_in IS NOT NULL);
+
+
+--
 -- Name: removals_of_queue; Type: INDEX; Schema: queen; Owner: -
 --
 
@@ -6182,6 +6249,13 @@ CREATE INDEX scheduled_of_partition ON queen.scheduled USING btree (partition_id
 --
 
 CREATE INDEX schedules_due ON queen.schedules USING btree (look_at) WHERE (look_at IS NOT NULL);
+
+
+--
+-- Name: segments_born; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX segments_born ON queen.segments USING btree (queue_id, born_in, born_xid) WHERE ((born_in IS NOT NULL) AND (body IS NOT NULL));
 
 
 --
@@ -6603,6 +6677,13 @@ REVOKE ALL ON FUNCTION queen.backoff(p_queue queen.queues, p_attempts integer) F
 --
 
 REVOKE ALL ON FUNCTION queen.begin_step(p_run queen.workflows, p_step queen.workflow_steps, p_now timestamp with time zone, OUT state text, OUT result json, OUT error text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION births(p_queue_id bigint, p_born_in smallint, p_start xid8, p_end xid8); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.births(p_queue_id bigint, p_born_in smallint, p_start xid8, p_end xid8) FROM PUBLIC;
 
 
 --
@@ -7894,6 +7975,13 @@ REVOKE ALL ON FUNCTION queen.plan_batch(p_queue_id bigint, p_xid xid8, p_partiti
 
 
 --
+-- Name: FUNCTION plan_births(p_queue_id bigint, p_born_in smallint, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.plan_births(p_queue_id bigint, p_born_in smallint, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION plan_rollup(p_since timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -8038,6 +8126,13 @@ REVOKE ALL ON FUNCTION queen.receive_slot(p_slot smallint, p_source text, p_copi
 --
 
 REVOKE ALL ON FUNCTION queen.recent_of(p_recent bigint[], p_partition_id bigint, p_group_id bigint, p_queue queen.queues) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION record_move(p_slot smallint, p_epoch bigint, p_source smallint, p_fence xid8); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.record_move(p_slot smallint, p_epoch bigint, p_source smallint, p_fence xid8) FROM PUBLIC;
 
 
 --

@@ -131,7 +131,8 @@ class SlotMove:
                 f"Slot {self._slot} is in {there['moved_to']}, not in {self._source.name}."
             )
         try:
-            servers = f"{self._source.name} {there['server']} {here['server']}"
+            # A copy that an earlier release began has no births.
+            servers = f"{self._source.name} {there['server']} {here['server']} with births"
             if servers != self._servers:
                 return await self._prepare(there, servers)
             if there["state"] == "leaving":
@@ -295,6 +296,7 @@ class SlotMove:
         epoch = left["epoch"] + 1
         is_ending = False
         try:
+            fence = await self._value(self._source, "newest")
             async with asyncio.timeout(_HANDOVER_SECONDS):
                 await self._value(
                     self._target, "pass_ids", left["partition_id"], left["delivery_id"]
@@ -302,7 +304,8 @@ class SlotMove:
                 await self._wait_for_forwards()
                 async with self._arriving() as arrival:
                     await self._copy_last(arrival, counts)
-                    await self._value(self._target, "own_slot", self._slot, self._token, epoch)
+                    await self._call(self._target, "record_move", epoch, self._copier.number, fence)
+                    await self._call(self._target, "own_slot", self._token, epoch)
                     is_ending = True
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
             # If the commit was sent, only the target knows whether the slot has moved.

@@ -20,7 +20,8 @@ begin
 end
 $$;
 
--- Drop a hold. Returns false if there was none. Raises QN001.
+-- Drop a hold. Returns false if there was none. Raises QN001, QN018.
+-- Locks: the slot.
 create or replace function queen.unhold (p_queue text, p_name text)
   returns boolean
   language plpgsql
@@ -30,6 +31,7 @@ as $$
 declare
   v_queue_id bigint := (queen.queue_named(p_queue)).id;
 begin
+  perform queen.enter_queue(v_queue_id);
   delete from queen.holds h where h.queue_id = v_queue_id and h.name = p_name;
   return found;
 end

@@ -1,0 +1,83 @@
+-- Births: the database and the transaction that stored a message first. They don't change when its slot moves.
+
+-- Segments of a queue in this database that were born in database p_born_in, in transactions from p_start on and before p_end.
+-- The function has no settings, so that PostgreSQL inlines it.
+create or replace function queen.births (p_queue_id bigint, p_born_in smallint, p_start xid8, p_end xid8)
+  returns table (
+    xid xid8, partition_id bigint, base_offset bigint, message_count integer, created_at timestamptz,
+    expires_at timestamptz, body bytea, ends bytea, extras bytea
+  )
+  language sql
+  stable
+as $$
+  select
+    s.xid, s.partition_id, s.base_offset, s.message_count, s.created_at, s.expires_at, s.body, s.ends, s.extras
+  from queen.segments s
+  where s.queue_id = p_queue_id and s.xid >= p_start and s.xid < p_end and s.body is not null and s.born_in is null
+    and exists (select 1 from queen.databases d where d.is_here and d.number = p_born_in)
+  union all
+  select
+    s.born_xid, s.partition_id, s.base_offset, s.message_count, s.created_at, s.expires_at, s.body, s.ends, s.extras
+  from queen.segments s
+  where s.queue_id = p_queue_id and s.born_in = p_born_in and s.born_xid >= p_start and s.born_xid < p_end
+    and s.body is not null
+$$;
+
+-- The end of a batch of messages in this database that were born in database p_born_in: after the last transaction before
+-- p_end, or where more would exceed p_max_messages messages or p_max_bytes bytes of payloads. No row if there is nothing.
+--
+-- Transactions are never split. p_is_over: nothing remains before p_end. The partition and offset name the end of any segment of
+-- the last transaction.
+create or replace function queen.plan_births (
+  p_queue_id     bigint,
+  p_born_in      smallint,
+  p_start        xid8,
+  p_end          xid8,
+  p_max_messages bigint,
+  p_max_bytes    bigint
+)
+  returns table (xid xid8, partition_id bigint, end_offset bigint, stored_at timestamptz, is_over boolean)
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_row      record;
+  -- The last segment of the batch, and the last one of its last complete transaction.
+  v_last     record;
+  v_whole    record;
+  v_is_full  boolean;
+  v_is_over  boolean := true;
+  v_messages bigint := 0;
+  v_bytes    bigint := 0;
+begin
+  select null::xid8 as xid into v_last;
+  v_whole := v_last;
+  for v_row in
+    select
+      b.xid, b.partition_id, b.base_offset + b.message_count as end_offset, b.created_at as stored_at, b.message_count,
+      octet_length(b.body) as bytes
+    from queen.births(p_queue_id, p_born_in, p_start, p_end) b
+    order by b.xid
+  loop
+    v_is_full := v_messages > 0
+      and (v_messages + v_row.message_count > p_max_messages or v_bytes + v_row.bytes > p_max_bytes);
+    if v_row.xid <> v_last.xid then
+      v_whole := v_last;
+    end if;
+    if v_is_full and v_whole.xid is not null then
+      v_last := v_whole;
+      v_is_over := false;
+      exit;
+    end if;
+    v_last := v_row;
+    v_messages := v_messages + v_row.message_count;
+    v_bytes := v_bytes + v_row.bytes;
+  end loop;
+  if v_messages > 0 then
+    return query select v_last.xid, v_last.partition_id, v_last.end_offset, v_last.stored_at, v_is_over;
+  end if;
+end
+$$;
