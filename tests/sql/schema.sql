@@ -519,10 +519,20 @@ CREATE FUNCTION queen.begin_step(p_run queen.workflows, p_step queen.workflow_st
 
 
 --
--- Name: births(bigint, smallint, xid8, xid8); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: birthplace(); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.births(p_queue_id bigint, p_born_in smallint, p_start xid8, p_end xid8) RETURNS TABLE(xid xid8, partition_id bigint, base_offset bigint, message_count integer, created_at timestamp with time zone, expires_at timestamp with time zone, body bytea, ends bytea, extras bytea)
+CREATE FUNCTION queen.birthplace() RETURNS integer
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: births(bigint, integer, xid8, xid8); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.births(p_queue_id bigint, p_born_in integer, p_start xid8, p_end xid8) RETURNS TABLE(xid xid8, partition_id bigint, base_offset bigint, message_count integer, created_at timestamp with time zone, expires_at timestamp with time zone, body bytea, ends bytea, extras bytea)
     LANGUAGE sql STABLE
     AS $$ … $$;
 
@@ -2452,10 +2462,10 @@ CREATE FUNCTION queen.plan_batch(p_queue_id bigint, p_xid xid8, p_partition_id b
 
 
 --
--- Name: plan_births(bigint, smallint, xid8, xid8, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: plan_births(bigint, integer, xid8, xid8, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.plan_births(p_queue_id bigint, p_born_in smallint, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint) RETURNS TABLE(xid xid8, partition_id bigint, end_offset bigint, stored_at timestamp with time zone, is_over boolean)
+CREATE FUNCTION queen.plan_births(p_queue_id bigint, p_born_in integer, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint) RETURNS TABLE(xid xid8, partition_id bigint, end_offset bigint, stored_at timestamp with time zone, is_over boolean)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -2702,10 +2712,10 @@ CREATE FUNCTION queen.recent_of(p_recent bigint[], p_partition_id bigint, p_grou
 
 
 --
--- Name: record_move(smallint, bigint, smallint, xid8); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: record_move(smallint, bigint, integer, xid8); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.record_move(p_slot smallint, p_epoch bigint, p_source smallint, p_fence xid8) RETURNS void
+CREATE FUNCTION queen.record_move(p_slot smallint, p_epoch bigint, p_source integer, p_fence xid8) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -4324,7 +4334,7 @@ CREATE TABLE queen.segments (
     body bytea,
     ends bytea,
     extras bytea,
-    born_in smallint,
+    born_in integer,
     born_xid xid8,
     CONSTRAINT segments_are_not_empty CHECK ((message_count > 0))
 );
@@ -4379,8 +4389,8 @@ CREATE TABLE queen.migrations (
 CREATE TABLE queen.moves (
     slot smallint NOT NULL,
     epoch bigint NOT NULL,
-    source smallint NOT NULL,
-    target smallint NOT NULL,
+    source integer NOT NULL,
+    target integer NOT NULL,
     fence xid8 NOT NULL,
     first xid8 NOT NULL,
     moved_at timestamp with time zone NOT NULL
@@ -4661,9 +4671,9 @@ CREATE TABLE queen.removals (
     removed_at timestamp with time zone NOT NULL,
     xid xid8,
     by_xid xid8 DEFAULT pg_current_xact_id(),
-    born_in smallint,
+    born_in integer,
     born_xid xid8,
-    by_in smallint,
+    by_in integer,
     by_born xid8
 );
 
@@ -6680,10 +6690,17 @@ REVOKE ALL ON FUNCTION queen.begin_step(p_run queen.workflows, p_step queen.work
 
 
 --
--- Name: FUNCTION births(p_queue_id bigint, p_born_in smallint, p_start xid8, p_end xid8); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION birthplace(); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.births(p_queue_id bigint, p_born_in smallint, p_start xid8, p_end xid8) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.birthplace() FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION births(p_queue_id bigint, p_born_in integer, p_start xid8, p_end xid8); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.births(p_queue_id bigint, p_born_in integer, p_start xid8, p_end xid8) FROM PUBLIC;
 
 
 --
@@ -7975,10 +7992,10 @@ REVOKE ALL ON FUNCTION queen.plan_batch(p_queue_id bigint, p_xid xid8, p_partiti
 
 
 --
--- Name: FUNCTION plan_births(p_queue_id bigint, p_born_in smallint, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION plan_births(p_queue_id bigint, p_born_in integer, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.plan_births(p_queue_id bigint, p_born_in smallint, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.plan_births(p_queue_id bigint, p_born_in integer, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint) FROM PUBLIC;
 
 
 --
@@ -8129,10 +8146,10 @@ REVOKE ALL ON FUNCTION queen.recent_of(p_recent bigint[], p_partition_id bigint,
 
 
 --
--- Name: FUNCTION record_move(p_slot smallint, p_epoch bigint, p_source smallint, p_fence xid8); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION record_move(p_slot smallint, p_epoch bigint, p_source integer, p_fence xid8); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.record_move(p_slot smallint, p_epoch bigint, p_source smallint, p_fence xid8) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.record_move(p_slot smallint, p_epoch bigint, p_source integer, p_fence xid8) FROM PUBLIC;
 
 
 --

@@ -1,9 +1,9 @@
 """Plan which messages of several databases a batch contains."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from queen.arrow.databases import Databases, Move, Slots, by_database
+from queen.arrow.databases import Databases, Move, Slots, State, by_database
 from queen.arrow.ranges import SegmentRange
 
 _TASKS: Final = 16
@@ -34,9 +34,9 @@ class Limits(NamedTuple):
 
 
 class Births(NamedTuple):
-    """Messages that were born in one database, in a range of its transactions."""
+    """Messages with one birthplace, in a range of transactions."""
 
-    number: int
+    birthplace: int
     low: int
     high: int
     """The first transaction after the range."""
@@ -74,13 +74,11 @@ class Planner:
     the former one are read, in this batch or an earlier one.
     """
 
-    def __init__(
-        self, databases: Databases, queue_id: int, slots: Slots, moves: Sequence[Move]
-    ) -> None:
+    def __init__(self, databases: Databases, queue_id: int, slots: Slots, state: State) -> None:
         self._databases = databases
         self._queue_id = queue_id
         self._places = sorted(by_database(slots))
-        self._moves = moves
+        self._state = state
 
     def plan(
         self, starts: Mapping[str, int], horizons: Mapping[str, int], limits: Limits
@@ -98,7 +96,7 @@ class Planner:
         """Return the ends, and whether any is earlier than the limits, because of a move."""
         caps = dict(horizons)
         reached = {name: self._reach(name, starts[name], caps[name], limits) for name in starts}
-        while late := [each for each in self._moves if self._is_early(each, reached, starts)]:
+        while late := [each for each in self._state.moves if self._is_early(each, reached, starts)]:
             for move in late:
                 caps[move.target] = min(caps[move.target], move.first)
             for name in {each.target for each in late}:
@@ -118,12 +116,12 @@ class Planner:
         )
 
     def _reach(self, name: str, start: int, cap: int, limits: Limits) -> _Reach:
-        number = self._databases.numbers[name]
+        born_in = self._state.members[name].birthplace
         full: list[End] = []
         whole: list[End] = []
         for place in self._places if start < cap else ():
             for row in self._databases.call(
-                place, "plan_births", self._queue_id, number, start, cap, *limits
+                place, "plan_births", self._queue_id, born_in, start, cap, *limits
             ):
                 end = End(row["xid"], row["partition_id"], row["end_offset"], row["stored_at"])
                 (whole if row["is_over"] else full).append(end)
@@ -147,10 +145,10 @@ def split(databases: Databases, slots: Slots, batch: BornPart, tasks: int | None
 
 
 def ranges(births: Iterable[Births]) -> tuple[list[int], list[int], list[int]]:
-    """Return numbers, first transactions and ends, as statements take them."""
+    """Return birthplaces, first transactions and ends, as statements take them."""
     listed = list(births)
     return (
-        [each.number for each in listed],
+        [each.birthplace for each in listed],
         [each.low for each in listed],
         [each.high for each in listed],
     )

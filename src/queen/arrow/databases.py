@@ -14,6 +14,8 @@ FOREVER: Final = 1 << 62
 """Above all transaction numbers."""
 _LATE: Final = datetime.max.replace(tzinfo=UTC)
 _PATIENCE_SECONDS: Final = 60.0
+_NUMBERS: Final = 1024
+"""Birthplaces with the same remainder are one database."""
 _MOVING_SECONDS: Final = 1.0
 """How long a queue can be in no database, because they are asked one after the other."""
 _WAIT_SECONDS: Final = 0.1
@@ -22,7 +24,8 @@ _WAIT_SECONDS: Final = 0.1
 class Member(NamedTuple):
     """A database, and its transactions at one time."""
 
-    number: int
+    birthplace: int
+    """Identifies the messages that it has stored first."""
     horizon: int
     """Everything that lower transactions stored is readable."""
     until: int
@@ -50,6 +53,14 @@ class Move(NamedTuple):
     target: str
     first: int
     """Messages of the slot that were born in the target since then are in this one or later."""
+
+
+class State(NamedTuple):
+    """What a plan needs to know about all databases."""
+
+    members: dict[str, Member]
+    """By name. Those that were removed or renumbered have no open transactions."""
+    moves: list[Move]
 
 
 Slots = dict[int, tuple[str, int]]
@@ -124,25 +135,27 @@ class Databases:
             )
         return {each["name"]: each["number"] for each in listed}
 
-    def members(self) -> dict[str, Member]:
-        """All databases, and those that were removed, whose transactions have all ended."""
-        found: dict[str, Member] = {}
-        for name, number in self.numbers.items():
-            if name not in self.dsns:
-                found[name] = Member(number, FOREVER, FOREVER, _LATE, 0, "")
-                continue
+    def state(self, slot: int | None) -> "State":
+        """Read the transactions of all databases, and the moves of a slot or of all."""
+        members: dict[str, Member] = {}
+        for name in self.dsns:
             (row,) = self.call(name, "member")
-            found[name] = Member(**{each: row[each] for each in Member._fields})
-        return found
-
-    def moves(self, slot: int | None) -> list[Move]:
-        """Moves of a slot, or of all, in the order in which they happened to each slot."""
-        names = {number: name for name, number in self.numbers.items()}
+            members[name] = Member(**{each: row[each] for each in Member._fields})
+        # After the horizons: messages of moves that are not seen yet are above them.
         rows = {(row["slot"], row["epoch"]): row for row in self.rows("moves", slot)}
-        return [
+        names = {each.birthplace: name for name, each in members.items()}
+        listed = {number: name for name, number in self.numbers.items()}
+        places = {row[end] for row in rows.values() for end in ("source", "target")}
+        for place in sorted(places - names.keys(), reverse=True):
+            # Nothing is born there any more: its numbers have changed, or it was removed.
+            name = listed[place % _NUMBERS]
+            names[place] = f"{name}/{place // _NUMBERS}" if name in members else name
+            members[names[place]] = Member(place, FOREVER, FOREVER, _LATE, 0, "")
+        moves = [
             Move(names[row["source"]], row["fence"], names[row["target"]], row["first"])
             for _, row in sorted(rows.items())
         ]
+        return State(members, moves)
 
     def slots(self, slot: int | None) -> Slots:
         """Where the rows of a slot are, or those of all slots."""

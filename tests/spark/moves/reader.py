@@ -18,7 +18,7 @@ from tests.cluster.places import ONE
 Row = tuple[str, int, Any]
 """A partition, an offset and a payload."""
 
-_FEW = ReadMaxRows(100)
+FEW = ReadMaxRows(100)
 
 
 def named(databases: Mapping[str, str]) -> str:
@@ -66,7 +66,7 @@ class Reader:
         offset = self.start()
         found: list[list[Row]] = []
         with self.opened(**options) as stream:
-            while (end := stream.latestOffset(offset, _FEW)) != offset:
+            while (end := stream.latestOffset(offset, FEW)) != offset:
                 end = json.loads(json.dumps(end))
                 found.append(self.between(stream, offset, end))
                 assert found[-1], "a batch without messages"

@@ -16,7 +16,7 @@ from queen.spark.format.stream_reader import QueueStreamReader
 from tests.cluster.moves import Members, finish, run
 from tests.cluster.places import ONE, slot_of
 from tests.cluster.user import item
-from tests.spark.moves.reader import Reader, rows
+from tests.spark.moves.reader import FEW, Reader, rows
 
 SLOT = slot_of(ONE)
 
@@ -75,7 +75,7 @@ async def test_a_planned_batch_is_read_where_its_slot_is(
     """The slot moves after the plan, after its tasks are made, and before the batch is repeated."""
     await push(cluster, 0, 1)
     stream, start = reader.stream(), reader.start()
-    end = stream.latestOffset(start, 100)
+    end = stream.latestOffset(start, FEW)
     await push(cluster, 2)
     await move(members, "main", "two")
     parts = stream.partitions(start, end)
@@ -180,13 +180,47 @@ async def test_a_stream_of_one_database_continues_with_several(
     given = {"dsn": databases["main"], "queue": ONE}
     single = QueueStreamReader(source_options(given, {}), StructType())
     start = single.initialOffset()
-    reader.offset = single.latestOffset(start, 100)
+    reader.offset = single.latestOffset(start, FEW)
     single.stop()
     await push(cluster, 1)
     await move(members, "main", "two")
     await push(cluster, 2)
 
     assert reader.read() == of(1, 2)
+
+
+async def test_a_stream_continues_after_a_database_was_removed(
+    cluster: Cluster, members: Members, databases: dict[str, str], reader: Reader
+) -> None:
+    """Its messages are in the others, and some of them are not read yet."""
+    await move(members, "main", "two")
+    await push(cluster, 0)
+    assert reader.read() == of(0)
+    await push(cluster, 1)
+    await move(members, "two", "main")
+    await push(cluster, 2)
+    await members.value("main", "select queen.remove_database('two', true)")
+    others = Reader({name: databases[name] for name in ("main", "three")})
+    others.offset = reader.offset
+
+    assert others.read() == of(1, 2)
+    assert others.all() == of(0, 1, 2)
+
+
+async def test_messages_that_left_before_a_renumbering_are_read(
+    cluster: Cluster, members: Members, reader: Reader
+) -> None:
+    """The restored server has lower numbers than the messages that another database has."""
+    await push(cluster, 0)
+    await move(members, "main", "two")
+    await members.value("two", "update queen.segments set born_xid = '9000000000000'")
+    await members.value("main", "insert into queen.renumberings (at) values (now())")
+    await push(cluster, 1)
+    await move(members, "two", "main")
+    await push(cluster, 2)
+
+    assert reader.read() == of(0, 1, 2)
+    assert reader.all() == of(0, 1, 2)
 
 
 async def test_messages_that_were_removed_after_a_move_are_missed(

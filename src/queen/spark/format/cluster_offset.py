@@ -61,7 +61,7 @@ class ClusterOffset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return msgspec.structs.replace(
             self,
             databases={
-                name: msgspec.structs.replace(each, server=members[name].server or each.server)
+                name: msgspec.structs.replace(each, server=_server(members, name) or each.server)
                 for name, each in databases.items()
             },
             is_of_one=False,
@@ -76,13 +76,17 @@ class ClusterOffset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     def starts(self) -> dict[str, Start]:
         return {name: each.start for name, each in self.databases.items() if each.start}
 
-    def births(self, end: Self, numbers: Mapping[str, int]) -> tuple[Births, ...]:
+    def births(self, end: Self, members: Mapping[str, Member]) -> tuple[Births, ...]:
         """Return the messages between two offsets."""
         found: list[Births] = []
-        for name, number in numbers.items():
+        for name, member in members.items():
             offset = self.databases.get(name)
             start = None if offset is None else offset.start
             until = start.until if start is not None and start.at is not None else 0
             low = self.position(name)
-            found.append(Births(number, low, max(low, end.position(name)), until))
+            found.append(Births(member.birthplace, low, max(low, end.position(name)), until))
         return tuple(found)
+
+
+def _server(members: Mapping[str, Member], name: str) -> str:
+    return members[name].server if name in members else ""

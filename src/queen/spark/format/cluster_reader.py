@@ -49,12 +49,13 @@ class ClusterReader(DataSourceReader):
 
     def _plan(self, databases: Databases, queue: QueueOfAll, slots: Slots) -> list[BornPart]:
         options = self._options
-        members = databases.members()
+        state = databases.state(queue.slot)
+        members = state.members
         horizons = {name: each.horizon for name, each in members.items()}
-        planner = Planner(databases, queue.id, slots, databases.moves(queue.slot))
+        planner = Planner(databases, queue.id, slots, state)
         ends = planner.plan(dict.fromkeys(members, 0), horizons, Limits())
         births = tuple(
-            Births(each.number, 0, ends[name].xid + 1 if name in ends else 0, FOREVER)
+            Births(each.birthplace, 0, ends[name].xid + 1 if name in ends else 0, FOREVER)
             for name, each in members.items()
         )
         whole = bounded(databases, options, queue)

@@ -54,23 +54,23 @@ class ClusterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _first(self, queue: QueueOfAll, slots: Slots) -> ClusterOffset:
         starts = {
-            name: self._first_in(name, each, queue, slots)
-            for name, each in self._databases.members().items()
+            name: self._first_in(each, queue, slots)
+            for name, each in self._databases.state(queue.slot).members.items()
         }
         return ClusterOffset(queue=queue.id, databases=starts)
 
-    def _first_in(self, name: str, member: Member, queue: QueueOfAll, slots: Slots) -> StreamOffset:
+    def _first_in(self, member: Member, queue: QueueOfAll, slots: Slots) -> StreamOffset:
         """Return where a new stream starts among the messages that were born in a database."""
         options = self._options
         xid, at = member.horizon, options.starting_at
         if at is not None:
             check_past(at, member.now)
-            rows = self._births("first_birth", name, queue.id, slots, xid, at)
+            rows = self._births("first_birth", member, queue.id, slots, xid, at)
             xid = min((row["xid"] for row in rows if row["xid"] is not None), default=xid)
         elif not options.is_from_latest:
             # Recalled messages have the number 0. Those that come later are not read again.
-            xid = 0 if self._births("last_birth", name, queue.id, slots, 1) else 1
-        rows = self._births("last_birth", name, queue.id, slots, xid)
+            xid = 0 if self._births("last_birth", member, queue.id, slots, 1) else 1
+        rows = self._births("last_birth", member, queue.id, slots, xid)
         last = max((End(*row.values()) for row in rows), default=None)
         if last is None:
             # No transaction has a lower number than 3.
@@ -91,14 +91,14 @@ class ClusterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _births(
-        self, statement: str, name: str, queue_id: int, slots: Slots, *arguments: object
+        self, statement: str, member: Member, queue_id: int, slots: Slots, *arguments: object
     ) -> list[dict[str, Any]]:
         """Run a statement about the messages that were born in a database, wherever they are."""
-        number = self._databases.numbers[name]
+        scope = (queue_id, member.birthplace, *arguments)
         return [
             row
             for place in sorted({place for place, _ in slots.values()})
-            for row in self._databases.call(place, statement, queue_id, number, *arguments)
+            for row in self._databases.call(place, statement, *scope)
         ]
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -114,18 +114,17 @@ class ClusterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, queue: QueueOfAll, offset: ClusterOffset, limits: Limits, slots: Slots
     ) -> ClusterOffset | None:
         """Return the end of the next batch, or None if there is nothing."""
-        members = self._databases.members()
+        state = self._databases.state(queue.slot)
+        members = state.members
         self._check(offset, queue, members, slots)
-        # After the horizons: all moves are known whose messages are below them.
-        moves = self._databases.moves(queue.slot)
-        if offset.is_of_one and any(each.target == self._former for each in moves):
+        if offset.is_of_one and any(each.target == self._former for each in state.moves):
             raise errors.InvalidOption(
                 f"databases: this stream has read {self._former} with dsn, also messages that had"
                 " moved there, and would read them again: give it another checkpoint"
             )
-        horizons = self._target or {name: each.horizon for name, each in members.items()}
+        horizons = {name: each.horizon for name, each in members.items()} | (self._target or {})
         starts = {name: offset.position(name) for name in members}
-        planner = Planner(self._databases, queue.id, slots, moves)
+        planner = Planner(self._databases, queue.id, slots, state)
         ends = planner.plan(starts, horizons, limits)
         return offset.moved(ends, members) if ends else None
 
@@ -133,14 +132,15 @@ class ClusterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.max_messages)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        members = self._databases.members()
+        slot = self._databases.find(self._options.queue).slot
+        members = self._databases.state(slot).members
         self._target = {name: each.horizon for name, each in members.items()}
 
     def reportLatestOffset(self) -> dict[str, Any]:
         queue = self._databases.find(self._options.queue)
         latest = {
             name: StreamOffset(queue=queue.id, xid=each.horizon, since=0)
-            for name, each in self._databases.members().items()
+            for name, each in self._databases.state(queue.slot).members.items()
         }
         return ClusterOffset(queue=queue.id, databases=latest).stored()
 
@@ -159,18 +159,18 @@ class ClusterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, queue: QueueOfAll, first: ClusterOffset, last: ClusterOffset, slots: Slots
     ) -> list[BornPart]:
         options, databases = self._options, self._databases
-        births = first.births(last, databases.numbers)
+        members = databases.state(queue.slot).members
+        births = first.births(last, members)
         since: tuple[int, ...] = ()
         if options.fail_on_data_loss:
             since = tuple(
-                0 if (each := first.databases.get(name)) is None else each.since
-                for name in databases.numbers
+                0 if (each := first.databases.get(name)) is None else each.since for name in members
             )
         at = next((each.at for each in first.starts.values()), None)
         whole = bounded(databases, options, queue)._replace(start_at=at)
         parts = split(databases, slots, BornPart(whole, "", {}, births, since), options.tasks)
         # Only now, because tasks detect deletions from here on, but there may be no tasks.
-        self._check(first, queue, databases.members(), slots)
+        self._check(first, queue, members, slots)
         return parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -207,7 +207,8 @@ class ClusterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     "partitions: this stream began with others: restore the option, or give the"
                     " stream another checkpoint"
                 )
-            self._check_database(name, each, members[name], slots)
+            if name in self._databases.dsns:  # Others have no transactions to lose.
+                self._check_database(name, each, members[name], slots)
         if self._options.fail_on_data_loss:
             self._check_missed(offset, members, slots)
 
@@ -215,8 +216,6 @@ class ClusterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, name: str, offset: StreamOffset, member: Member, slots: Slots
     ) -> None:
         """Raise DataLost if a database lost what this stream has read."""
-        if name not in self._databases.dsns:
-            return  # It was removed, and its messages are in the others.
         if member.numbering != offset.numbering:
             raise errors.DataLost(
                 f"database {name} was restored into another server since this stream began, so its"
@@ -230,7 +229,7 @@ class ClusterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         if not offset.stored_at:
             return
-        at = (member.number, *offset.position, offset.stored_at, offset.queue)
+        at = (member.birthplace, *offset.position, offset.stored_at, offset.queue)
         rows = [
             row
             for place in {place for place, _ in slots.values()}
@@ -255,7 +254,7 @@ class ClusterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ids = [each for listed in found.values() for each in listed]
         scope = (
             offset.queue,
-            [each.number for each in members.values()],
+            [each.birthplace for each in members.values()],
             [offset.position(name) for name in members],
             [offset.databases[name].since if name in offset.databases else 0 for name in members],
             ids,

@@ -1,13 +1,13 @@
 -- The database and the transaction that stored a message first. They stay when its slot moves, so readers of all databases
 -- find each message once, wherever it is.
 
--- The number of that database, and its transaction. Null: it was this database, in the transaction `xid`.
-alter table queen.segments add column born_in smallint, add column born_xid xid8;
+-- The birthplace (queen.birthplace), and the transaction there. Null: it was this database, in the transaction `xid`.
+alter table queen.segments add column born_in integer, add column born_xid xid8;
 create index segments_born on queen.segments (queue_id, born_in, born_xid) where born_in is not null and body is not null;
 
 -- The same for the last of the removed messages, and for the transaction that removed them.
 alter table queen.removals
-  add column born_in smallint, add column born_xid xid8, add column by_in smallint, add column by_born xid8;
+  add column born_in integer, add column born_xid xid8, add column by_in integer, add column by_born xid8;
 create index removals_born on queen.removals (queue_id, born_in, born_xid) where born_in is not null;
 
 -- Which slots have moved. A slot moves with its rows, so its owner has all of them.
@@ -15,9 +15,9 @@ create table queen.moves (
   slot     smallint not null,
   -- Of the new owner.
   epoch    bigint not null,
-  -- The numbers of both databases.
-  source   smallint not null,
-  target   smallint not null,
+  -- The birthplaces of messages in both databases.
+  source   integer not null,
+  target   integer not null,
   -- Transactions of the source that used the slot have lower numbers.
   fence    xid8 not null,
   -- Transactions of the target that used the slot after the move have this number or higher ones.

@@ -61,14 +61,14 @@ class Copier:
         self._target = target
         self._slot = slot
         self._columns: dict[str, list[str]] = {}
-        self.number = 0
-        """The number of the source."""
+        self.birthplace = 0
+        """Where the messages of the source are born."""
         self._is_spread = True
         """Whether spread queues have rows in the slot."""
 
     async def prepare(self) -> None:
-        """Read the columns of the tables, and the number of the source."""
-        self.number = await self._source.fetchval(sql.CALLS["number_here"])
+        """Read the columns of the tables, and the birthplace of the source."""
+        self.birthplace = await self._source.fetchval(sql.CALLS["birthplace"])
         rows = await self._target.fetch(
             _COLUMNS, [*(each.name for each in (*TABLES, SEGMENTS)), "producers"]
         )
@@ -267,7 +267,9 @@ class Copier:
 
     def _chosen(self, table: Table, names: Sequence[str], replaced: Mapping[str, str]) -> str:
         """The columns of a copied row, with the values that replace those of the source."""
-        values = {each: text.format(number=self.number) for each, text in table.replaced.items()}
+        values = {
+            each: text.format(birthplace=self.birthplace) for each, text in table.replaced.items()
+        }
         return ", ".join({**values, **replaced}.get(each, f"t.{each}") for each in names)
 
     def _rows(self, table: Table) -> str:

@@ -304,7 +304,9 @@ class SlotMove:
                 await self._wait_for_forwards()
                 async with self._arriving() as arrival:
                     await self._copy_last(arrival, counts)
-                    await self._call(self._target, "record_move", epoch, self._copier.number, fence)
+                    await self._call(
+                        self._target, "record_move", epoch, self._copier.birthplace, fence
+                    )
                     await self._call(self._target, "own_slot", self._token, epoch)
                     is_ending = True
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):

@@ -15,7 +15,7 @@ class Table(NamedTuple):
     omitted: frozenset[str] = frozenset()
     """Columns that each database fills by itself."""
     replaced: Mapping[str, str] = {}
-    """Columns with another value in the copy. ``{number}`` is that of the source."""
+    """Columns with another value in the copy. ``{birthplace}`` is that of the source."""
     clash: str = ""
     """The condition for a row ``t`` that was replaced by ``n``, which has another key."""
     is_soft: bool = False
@@ -69,7 +69,7 @@ def _early(*columns: str) -> Mapping[str, str]:
 
 
 _BORN: Final = {
-    "born_in": "coalesce(t.born_in, {number}::smallint)",
+    "born_in": "coalesce(t.born_in, {birthplace})",
     "born_xid": "coalesce(t.born_xid, t.xid)",
 }
 """The database and the transaction that stored a message first, which no move changes."""
@@ -131,7 +131,7 @@ TABLES: Final = (
         replaced={
             **_early("xid", "by_xid"),
             **_BORN,
-            "by_in": "coalesce(t.by_in, {number}::smallint)",
+            "by_in": "coalesce(t.by_in, {birthplace})",
             "by_born": "coalesce(t.by_born, t.by_xid)",
         },
     ),

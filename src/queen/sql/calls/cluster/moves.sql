@@ -60,9 +60,9 @@ select queen.pass_ids($1, $2);
 -- Record the move of a slot to this database.
 select queen.record_move($1, $2, $3, $4::bigint::text::xid8);
 
--- name: number_here
--- The number of this database.
-select number from queen.databases where is_here;
+-- name: birthplace
+-- Where messages that this database stores are born.
+select queen.birthplace() as birthplace;
 
 -- name: own_slot
 -- Own a slot that has arrived.

@@ -1,9 +1,9 @@
 -- Reading queues of several databases, by the database and transaction in which messages were born.
 
 -- name: member
--- The number and name of this database, its transactions and its server. No row: it has not joined others.
+-- The number and name of this database, its birthplace, transactions and server. No row: it has not joined others.
 select
-  d.number, d.name, pg_snapshot_xmin(c.snapshot)::text::bigint as horizon, pg_snapshot_xmax(c.snapshot)::text::bigint as until,
+  d.number, d.name, queen.birthplace() as birthplace, pg_snapshot_xmin(c.snapshot)::text::bigint as horizon, pg_snapshot_xmax(c.snapshot)::text::bigint as until,
   queen.now() as now, (select count(*) from queen.renumberings r) as numbering,
   (select system_identifier from pg_control_system())::text || '/' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
     as server
@@ -49,7 +49,7 @@ where b.created_at >= $4;
 -- name: count_births
 -- Messages here that were born in databases $2, in transactions from $3 on and before $4.
 select coalesce(sum(b.message_count), 0)::bigint as messages
-from unnest($2::smallint[], $3::bigint[], $4::bigint[]) r (number, low, high)
+from unnest($2::integer[], $3::bigint[], $4::bigint[]) r (number, low, high)
 cross join lateral queen.births($1, r.number, r.low::text::xid8, r.high::text::xid8) b;
 
 -- name: epochs_here
@@ -71,7 +71,7 @@ select
   b.body,
   b.ends,
   b.extras
-from unnest($2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[]) r (number, low, high, until)
+from unnest($2::integer[], $3::bigint[], $4::bigint[], $5::bigint[]) r (number, low, high, until)
 cross join lateral queen.births($1, r.number, r.low::text::xid8, r.high::text::xid8) b
 where b.expires_at is distinct from '-infinity'
   and (b.created_at >= $6::timestamptz or b.xid >= r.until::text::xid8)
@@ -85,10 +85,10 @@ order by b.partition_id, b.base_offset;
 -- Whether messages were removed here that a reader has not read: born in databases $2, in transactions from $3 on. Removals by
 -- earlier transactions than $4 don't count. $5: the partitions that it reads, or null for all.
 with here as (
-  select d.number from queen.databases d where d.is_here
+  select queen.birthplace() as number
 ), wanted as (
   select w.number, w.position, w.since
-  from unnest($2::smallint[], $3::bigint[], $4::bigint[]) w (number, position, since)
+  from unnest($2::integer[], $3::bigint[], $4::bigint[]) w (number, position, since)
 ), removed as (
   select r.*
   from wanted w
@@ -116,7 +116,7 @@ select
     from (
       select
         s.base_offset + s.message_count as end_offset, s.created_at, coalesce(s.born_xid, s.xid) as xid,
-        coalesce(s.born_in, (select d.number from queen.databases d where d.is_here)) as number
+        coalesce(s.born_in, queen.birthplace()) as number
       from queen.segments s
       where s.partition_id = $3 and s.base_offset < $4
       order by s.base_offset desc

@@ -1,8 +1,19 @@
 -- Births: the database and the transaction that stored a message first. They don't change when its slot moves.
 
+-- The number of this database, plus 1,024 for each time that its transactions were renumbered. Messages that had left before
+-- keep the former birthplace, because their numbers mean nothing here any more. Null: it has not joined others.
+create or replace function queen.birthplace ()
+  returns integer
+  language sql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+  select d.number + 1024 * (select count(*) from queen.renumberings)::integer from queen.databases d where d.is_here
+$$;
+
 -- Segments of a queue in this database that were born in database p_born_in, in transactions from p_start on and before p_end.
 -- The function has no settings, so that PostgreSQL inlines it.
-create or replace function queen.births (p_queue_id bigint, p_born_in smallint, p_start xid8, p_end xid8)
+create or replace function queen.births (p_queue_id bigint, p_born_in integer, p_start xid8, p_end xid8)
   returns table (
     xid xid8, partition_id bigint, base_offset bigint, message_count integer, created_at timestamptz,
     expires_at timestamptz, body bytea, ends bytea, extras bytea
@@ -14,7 +25,7 @@ as $$
     s.xid, s.partition_id, s.base_offset, s.message_count, s.created_at, s.expires_at, s.body, s.ends, s.extras
   from queen.segments s
   where s.queue_id = p_queue_id and s.xid >= p_start and s.xid < p_end and s.body is not null and s.born_in is null
-    and exists (select 1 from queen.databases d where d.is_here and d.number = p_born_in)
+    and p_born_in = (select queen.birthplace())
   union all
   select
     s.born_xid, s.partition_id, s.base_offset, s.message_count, s.created_at, s.expires_at, s.body, s.ends, s.extras
@@ -30,7 +41,7 @@ $$;
 -- the last transaction.
 create or replace function queen.plan_births (
   p_queue_id     bigint,
-  p_born_in      smallint,
+  p_born_in      integer,
   p_start        xid8,
   p_end          xid8,
   p_max_messages bigint,

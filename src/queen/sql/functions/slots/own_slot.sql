@@ -50,7 +50,7 @@ $$;
 
 -- Record a move in the transaction that makes this database the owner. p_fence: a number above those of all transactions of
 -- the source that used the slot.
-create or replace function queen.record_move (p_slot smallint, p_epoch bigint, p_source smallint, p_fence xid8)
+create or replace function queen.record_move (p_slot smallint, p_epoch bigint, p_source integer, p_fence xid8)
   returns void
   language plpgsql
   volatile
@@ -58,9 +58,7 @@ create or replace function queen.record_move (p_slot smallint, p_epoch bigint, p
 as $$
 begin
   insert into queen.moves (slot, epoch, source, target, fence, first, moved_at)
-  select p_slot, p_epoch, p_source, d.number, p_fence, pg_snapshot_xmin(pg_current_snapshot()), queen.now()
-  from queen.databases d
-  where d.is_here
+  values (p_slot, p_epoch, p_source, queen.birthplace(), p_fence, pg_snapshot_xmin(pg_current_snapshot()), queen.now())
   on conflict (slot, epoch) do nothing;
 end
 $$;
