@@ -529,15 +529,6 @@ CREATE FUNCTION queen.birthplace() RETURNS integer
 
 
 --
--- Name: births(bigint, integer, xid8, xid8); Type: FUNCTION; Schema: queen; Owner: -
---
-
-CREATE FUNCTION queen.births(p_queue_id bigint, p_born_in integer, p_start xid8, p_end xid8) RETURNS TABLE(xid xid8, partition_id bigint, base_offset bigint, message_count integer, created_at timestamp with time zone, expires_at timestamp with time zone, body bytea, ends bytea, extras bytea)
-    LANGUAGE sql STABLE
-    AS $$ … $$;
-
-
---
 -- Name: blocks_after(bigint, bigint, smallint[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2465,7 +2456,7 @@ CREATE FUNCTION queen.plan_batch(p_queue_id bigint, p_xid xid8, p_partition_id b
 -- Name: plan_births(bigint, integer, xid8, xid8, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.plan_births(p_queue_id bigint, p_born_in integer, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint) RETURNS TABLE(xid xid8, partition_id bigint, end_offset bigint, stored_at timestamp with time zone, is_over boolean)
+CREATE FUNCTION queen.plan_births(p_queue_id bigint, p_birthplace integer, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint) RETURNS TABLE(xid xid8, partition_id bigint, end_offset bigint, stored_at timestamp with time zone, is_over boolean)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -3341,6 +3332,10 @@ CREATE FUNCTION queen.trim_start(p_partition_id bigint, p_queue queen.queues, p_
 CREATE FUNCTION queen.unhold(p_queue text, p_name text) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -3582,6 +3577,93 @@ CREATE TABLE queen.audit_start (
 
 
 --
+-- Name: databases; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.databases (
+    number smallint NOT NULL,
+    name text NOT NULL,
+    is_here boolean NOT NULL,
+    joined_at timestamp with time zone DEFAULT now() NOT NULL,
+    removed_at timestamp with time zone,
+    CONSTRAINT databases_are_from_0_to_1023 CHECK (((number >= 0) AND (number <= 1023)))
+);
+
+
+--
+-- Name: renumberings; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.renumberings (
+    id bigint NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+
+--
+-- Name: segments; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.segments (
+    partition_id bigint NOT NULL,
+    base_offset bigint NOT NULL,
+    message_count integer NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    queue_id bigint NOT NULL,
+    xid xid8 NOT NULL,
+    codec smallint DEFAULT 0 NOT NULL,
+    expires_at timestamp with time zone,
+    body bytea,
+    ends bytea,
+    extras bytea,
+    born_in integer,
+    born_xid xid8,
+    CONSTRAINT segments_are_not_empty CHECK ((message_count > 0))
+);
+ALTER TABLE ONLY queen.segments ALTER COLUMN body SET COMPRESSION lz4;
+ALTER TABLE ONLY queen.segments ALTER COLUMN ends SET STORAGE MAIN;
+ALTER TABLE ONLY queen.segments ALTER COLUMN ends SET COMPRESSION lz4;
+ALTER TABLE ONLY queen.segments ALTER COLUMN extras SET COMPRESSION lz4;
+
+
+--
+-- Name: births; Type: VIEW; Schema: queen; Owner: -
+--
+
+CREATE VIEW queen.births AS
+ SELECT s.queue_id,
+    ( SELECT (d.number + (1024 * (( SELECT count(*) AS count
+                   FROM queen.renumberings))::integer))
+           FROM queen.databases d
+          WHERE d.is_here) AS birthplace,
+    s.xid,
+    s.partition_id,
+    s.base_offset,
+    s.message_count,
+    s.created_at,
+    s.expires_at,
+    s.body,
+    s.ends,
+    s.extras
+   FROM queen.segments s
+  WHERE ((s.body IS NOT NULL) AND (s.born_in IS NULL))
+UNION ALL
+ SELECT s.queue_id,
+    s.born_in AS birthplace,
+    s.born_xid AS xid,
+    s.partition_id,
+    s.base_offset,
+    s.message_count,
+    s.created_at,
+    s.expires_at,
+    s.body,
+    s.ends,
+    s.extras
+   FROM queen.segments s
+  WHERE ((s.body IS NOT NULL) AND (s.born_in IS NOT NULL));
+
+
+--
 -- Name: counters; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -3633,20 +3715,6 @@ CREATE TABLE queen.data_keys (
     created_at timestamp with time zone NOT NULL,
     uses bigint NOT NULL,
     CONSTRAINT uses_are_not_negative CHECK ((uses >= 0))
-);
-
-
---
--- Name: databases; Type: TABLE; Schema: queen; Owner: -
---
-
-CREATE TABLE queen.databases (
-    number smallint NOT NULL,
-    name text NOT NULL,
-    is_here boolean NOT NULL,
-    joined_at timestamp with time zone DEFAULT now() NOT NULL,
-    removed_at timestamp with time zone,
-    CONSTRAINT databases_are_from_0_to_1023 CHECK (((number >= 0) AND (number <= 1023)))
 );
 
 
@@ -4319,32 +4387,6 @@ CREATE TABLE queen.partitions (
 
 
 --
--- Name: segments; Type: TABLE; Schema: queen; Owner: -
---
-
-CREATE TABLE queen.segments (
-    partition_id bigint NOT NULL,
-    base_offset bigint NOT NULL,
-    message_count integer NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    queue_id bigint NOT NULL,
-    xid xid8 NOT NULL,
-    codec smallint DEFAULT 0 NOT NULL,
-    expires_at timestamp with time zone,
-    body bytea,
-    ends bytea,
-    extras bytea,
-    born_in integer,
-    born_xid xid8,
-    CONSTRAINT segments_are_not_empty CHECK ((message_count > 0))
-);
-ALTER TABLE ONLY queen.segments ALTER COLUMN body SET COMPRESSION lz4;
-ALTER TABLE ONLY queen.segments ALTER COLUMN ends SET STORAGE MAIN;
-ALTER TABLE ONLY queen.segments ALTER COLUMN ends SET COMPRESSION lz4;
-ALTER TABLE ONLY queen.segments ALTER COLUMN extras SET COMPRESSION lz4;
-
-
---
 -- Name: messages; Type: VIEW; Schema: queen; Owner: -
 --
 
@@ -4689,16 +4731,6 @@ ALTER TABLE queen.removals ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
-);
-
-
---
--- Name: renumberings; Type: TABLE; Schema: queen; Owner: -
---
-
-CREATE TABLE queen.renumberings (
-    id bigint NOT NULL,
-    at timestamp with time zone NOT NULL
 );
 
 
@@ -6697,13 +6729,6 @@ REVOKE ALL ON FUNCTION queen.birthplace() FROM PUBLIC;
 
 
 --
--- Name: FUNCTION births(p_queue_id bigint, p_born_in integer, p_start xid8, p_end xid8); Type: ACL; Schema: queen; Owner: -
---
-
-REVOKE ALL ON FUNCTION queen.births(p_queue_id bigint, p_born_in integer, p_start xid8, p_end xid8) FROM PUBLIC;
-
-
---
 -- Name: FUNCTION blocks_after(p_partition_id bigint, p_offset bigint, p_generations smallint[], p_valid_from timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -7992,10 +8017,10 @@ REVOKE ALL ON FUNCTION queen.plan_batch(p_queue_id bigint, p_xid xid8, p_partiti
 
 
 --
--- Name: FUNCTION plan_births(p_queue_id bigint, p_born_in integer, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION plan_births(p_queue_id bigint, p_birthplace integer, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.plan_births(p_queue_id bigint, p_born_in integer, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.plan_births(p_queue_id bigint, p_birthplace integer, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint) FROM PUBLIC;
 
 
 --

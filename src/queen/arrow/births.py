@@ -17,7 +17,7 @@ class End(NamedTuple):
     xid: int
     """The last transaction."""
     partition_id: int
-    """A partition, offset and time of a segment of that transaction: it is found again by them."""
+    """A segment that this transaction stored: its partition, its end and its time."""
     offset: int
     stored_at: int
 
@@ -55,7 +55,7 @@ class BornPart(NamedTuple):
     """With their epochs."""
     births: tuple[Births, ...]
     since: tuple[int, ...] = ()
-    """For each of the births: from this transaction on, a deletion is data loss. Or none is."""
+    """For each of the births: from this transaction on, a deletion is data loss. Empty: never."""
     share: tuple[int, int] = (1, 0)
     """The partitions whose hash has this remainder."""
 

@@ -45,8 +45,8 @@ def read_born(
                 return
         if time.monotonic() > until:
             raise errors.DatabaseUnavailable(
-                f"slot {next(iter(missing))} of queue {part.whole.queue} is in none of the"
-                f" databases {', '.join(order)}: run the task again"
+                f"the databases {', '.join(order)} lack slot {next(iter(missing))} of queue"
+                f" {part.whole.queue}: run the task again"
             )
         time.sleep(_WAIT_SECONDS)
 

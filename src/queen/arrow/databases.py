@@ -56,7 +56,7 @@ class Move(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a plan needs to know about all databases."""
+    """All databases at one time."""
 
     members: dict[str, Member]
     """By name. Those that were removed or renumbered have no open transactions."""
@@ -147,7 +147,7 @@ class Databases:
         listed = {number: name for name, number in self.numbers.items()}
         places = {row[end] for row in rows.values() for end in ("source", "target")}
         for place in sorted(places - names.keys(), reverse=True):
-            # Nothing is born there any more: its numbers have changed, or it was removed.
+            # No message is born there any more: its numbers have changed, or it was removed.
             name = listed[place % _NUMBERS]
             names[place] = f"{name}/{place // _NUMBERS}" if name in members else name
             members[names[place]] = Member(place, FOREVER, FOREVER, _LATE, 0, "")

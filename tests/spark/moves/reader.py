@@ -62,7 +62,7 @@ class Reader:
         return self.offset
 
     def batches(self, **options: str) -> list[list[Row]]:
-        """Read all batches until nothing is left."""
+        """Read all batches."""
         offset = self.start()
         found: list[list[Row]] = []
         with self.opened(**options) as stream:

@@ -184,7 +184,7 @@ class ClusterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _former(self) -> str:
-        """The database that the stream has read alone: the first one."""
+        """The only database that the stream has read, if it began with one: the first one."""
         numbers = self._databases.numbers
         return min(numbers, key=numbers.__getitem__)
 

@@ -25,3 +25,22 @@ create table queen.moves (
   moved_at timestamptz not null,
   primary key (slot, epoch)
 );
+
+-- All segments with messages, by birth.
+create view queen.births as
+select
+  s.queue_id,
+  (
+    select d.number + 1024 * (select count(*) from queen.renumberings)::integer
+    from queen.databases d
+    where d.is_here
+  ) as birthplace,
+  s.xid, s.partition_id, s.base_offset, s.message_count, s.created_at, s.expires_at, s.body, s.ends, s.extras
+from queen.segments s
+where s.body is not null and s.born_in is null
+union all
+select
+  s.queue_id, s.born_in, s.born_xid, s.partition_id, s.base_offset, s.message_count, s.created_at, s.expires_at, s.body,
+  s.ends, s.extras
+from queen.segments s
+where s.body is not null and s.born_in is not null;

@@ -36,21 +36,23 @@ from queen.plan_births($1, $2, $3::bigint::text::xid8, $4::bigint::text::xid8, $
 select
   b.xid::text::bigint as xid, b.partition_id, b.base_offset + b.message_count as end_offset,
   (extract(epoch from b.created_at) * 1000000)::bigint as stored_at
-from queen.births($1, $2, '0', $3::bigint::text::xid8) b
+from queen.births b
+where b.queue_id = $1 and b.birthplace = $2 and b.xid < $3::bigint::text::xid8
 order by b.xid desc
 limit 1;
 
 -- name: first_birth
--- The first transaction of database $2, before $3, that stored messages at that time or later; null if there is none.
+-- The first transaction of database $2, before $3, that stored messages at that time or later, or null.
 select min(b.xid::text::bigint) as xid
-from queen.births($1, $2, '0', $3::bigint::text::xid8) b
-where b.created_at >= $4;
+from queen.births b
+where b.queue_id = $1 and b.birthplace = $2 and b.xid < $3::bigint::text::xid8 and b.created_at >= $4;
 
 -- name: count_births
 -- Messages here that were born in databases $2, in transactions from $3 on and before $4.
 select coalesce(sum(b.message_count), 0)::bigint as messages
-from unnest($2::integer[], $3::bigint[], $4::bigint[]) r (number, low, high)
-cross join lateral queen.births($1, r.number, r.low::text::xid8, r.high::text::xid8) b;
+from unnest($2::integer[], $3::bigint[], $4::bigint[]) r (birthplace, low, high)
+join queen.births b
+  on b.queue_id = $1 and b.birthplace = r.birthplace and b.xid >= r.low::text::xid8 and b.xid < r.high::text::xid8;
 
 -- name: epochs_here
 -- The slots $1 whose rows are here, with epochs of at least $2. Sent as text.
@@ -61,7 +63,7 @@ join queen.slots s on s.slot = w.slot and s.state <> 'gone' and s.epoch >= w.epo
 -- name: segments_born
 -- Segments here that were born in databases $2, in transactions from $3 on and before $4. Sent as text.
 --
--- $5: from these transactions on, all of them; before, only those stored from $6 on. $9: slots. $10, $11: the part of partitions.
+-- $5: from these transactions on, all of them. Before: those stored from $6 on. $9: slots. $10, $11: the part of partitions.
 select
   b.partition_id,
   (select p.name from queen.partitions p where p.id = b.partition_id) as partition,
@@ -71,8 +73,9 @@ select
   b.body,
   b.ends,
   b.extras
-from unnest($2::integer[], $3::bigint[], $4::bigint[], $5::bigint[]) r (number, low, high, until)
-cross join lateral queen.births($1, r.number, r.low::text::xid8, r.high::text::xid8) b
+from unnest($2::integer[], $3::bigint[], $4::bigint[], $5::bigint[]) r (birthplace, low, high, until)
+join queen.births b
+  on b.queue_id = $1 and b.birthplace = r.birthplace and b.xid >= r.low::text::xid8 and b.xid < r.high::text::xid8
 where b.expires_at is distinct from '-infinity'
   and (b.created_at >= $6::timestamptz or b.xid >= r.until::text::xid8)
   and b.created_at < $7::timestamptz

@@ -11,37 +11,14 @@ as $$
   select d.number + 1024 * (select count(*) from queen.renumberings)::integer from queen.databases d where d.is_here
 $$;
 
--- Segments of a queue in this database that were born in database p_born_in, in transactions from p_start on and before p_end.
--- The function has no settings, so that PostgreSQL inlines it.
-create or replace function queen.births (p_queue_id bigint, p_born_in integer, p_start xid8, p_end xid8)
-  returns table (
-    xid xid8, partition_id bigint, base_offset bigint, message_count integer, created_at timestamptz,
-    expires_at timestamptz, body bytea, ends bytea, extras bytea
-  )
-  language sql
-  stable
-as $$
-  select
-    s.xid, s.partition_id, s.base_offset, s.message_count, s.created_at, s.expires_at, s.body, s.ends, s.extras
-  from queen.segments s
-  where s.queue_id = p_queue_id and s.xid >= p_start and s.xid < p_end and s.body is not null and s.born_in is null
-    and p_born_in = (select queen.birthplace())
-  union all
-  select
-    s.born_xid, s.partition_id, s.base_offset, s.message_count, s.created_at, s.expires_at, s.body, s.ends, s.extras
-  from queen.segments s
-  where s.queue_id = p_queue_id and s.born_in = p_born_in and s.born_xid >= p_start and s.born_xid < p_end
-    and s.body is not null
-$$;
-
--- The end of a batch of messages in this database that were born in database p_born_in: after the last transaction before
+-- The end of a batch of messages in this database with one birthplace: after the last transaction before
 -- p_end, or where more would exceed p_max_messages messages or p_max_bytes bytes of payloads. No row if there is nothing.
 --
 -- Transactions are never split. p_is_over: nothing remains before p_end. The partition and offset name the end of any segment of
 -- the last transaction.
 create or replace function queen.plan_births (
   p_queue_id     bigint,
-  p_born_in      integer,
+  p_birthplace   integer,
   p_start        xid8,
   p_end          xid8,
   p_max_messages bigint,
@@ -70,7 +47,8 @@ begin
     select
       b.xid, b.partition_id, b.base_offset + b.message_count as end_offset, b.created_at as stored_at, b.message_count,
       octet_length(b.body) as bytes
-    from queen.births(p_queue_id, p_born_in, p_start, p_end) b
+    from queen.births b
+    where b.queue_id = p_queue_id and b.birthplace = p_birthplace and b.xid >= p_start and b.xid < p_end
     order by b.xid
   loop
     v_is_full := v_messages > 0

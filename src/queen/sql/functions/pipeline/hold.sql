@@ -27,6 +27,8 @@ create or replace function queen.unhold (p_queue text, p_name text)
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_queue_id bigint := (queen.queue_named(p_queue)).id;
