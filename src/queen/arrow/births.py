@@ -79,6 +79,8 @@ class Planner:
         self._queue_id = queue_id
         self._places = sorted(by_database(slots))
         self._state = state
+        self.covered: dict[str, int] = {}
+        """After a plan: all messages of lower transactions are before its end."""
 
     def plan(
         self, starts: Mapping[str, int], horizons: Mapping[str, int], limits: Limits
@@ -101,6 +103,7 @@ class Planner:
                 caps[move.target] = min(caps[move.target], move.first)
             for name in {each.target for each in late}:
                 reached[name] = self._reach(name, starts[name], caps[name], limits)
+        self.covered = {name: each.covered for name, each in reached.items()}
         ends = {name: each.end for name, each in reached.items() if each.end is not None}
         return ends, caps != dict(horizons)
 

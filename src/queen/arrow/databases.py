@@ -97,6 +97,10 @@ class Databases:
         """Call a function with the connection to a database."""
         return self._databases[name].ask(question, *arguments)
 
+    def sessions(self) -> dict[str, int]:
+        """How many connections to each database were opened."""
+        return {name: each.sessions for name, each in self._databases.items()}
+
     def each(self, statement: str, *arguments: object) -> dict[str, list[dict[str, Any]]]:
         """Run a statement in every database."""
         return {name: self.call(name, statement, *arguments) for name in self.dsns}
@@ -170,9 +174,14 @@ class Databases:
         until = time.monotonic() + _PATIENCE_SECONDS
         while True:
             before = self.each("slots_here", slot)
-            result = work(_owners(before))
-            if self.each("slots_here", slot) == before:
-                return result
+            try:
+                result = work(_owners(before))
+            except errors.DataLost:
+                if self.each("slots_here", slot) == before:
+                    raise
+            else:
+                if self.each("slots_here", slot) == before:
+                    return result
             if time.monotonic() > until:
                 raise errors.DatabaseUnavailable("slots move too often: run this again later")
 

@@ -2,7 +2,9 @@
 
 # pyright: basic
 
-from itertools import pairwise
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, pairwise
 from typing import Any
 
 import asyncpg
@@ -10,6 +12,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from queen import errors
+from queen.arrow.databases import Databases
 from queen.cluster.cluster import Cluster
 from queen.spark.format.options import source_options
 from queen.spark.format.stream_reader import QueueStreamReader
@@ -19,6 +22,8 @@ from tests.cluster.user import item
 from tests.spark.moves.reader import FEW, Reader, rows
 
 SLOT = slot_of(ONE)
+_STATEMENTS = 40
+"""More than the plan of a batch has."""
 
 
 async def push(cluster: Cluster, *values: int, partition: str = "a") -> None:
@@ -88,6 +93,39 @@ async def test_a_planned_batch_is_read_where_its_slot_is(
     # Spark asks for a new first offset, because the first batch was not committed.
     assert reader.between(again, again.initialOffset(), end) == of(0, 1)
     again.stop()
+
+
+async def test_a_slot_may_move_before_any_statement_of_a_plan(
+    cluster: Cluster, databases: dict[str, str], reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan is repeated, because it has seen a slot twice or not at all."""
+    places = cycle(["main", "two", "three"])
+    place, moves, calls = next(places), 0, 0
+    call = Databases.call
+
+    async def move_on(target: str) -> None:
+        async with Members.connected(databases) as members:
+            await run(members.move(SLOT, place, target))
+
+    def interrupted(self: Databases, *given: Any) -> Any:  # noqa: ANN401
+        nonlocal place, moves, calls
+        calls += 1
+        if calls == at:
+            target = next(places)
+            with ThreadPoolExecutor() as pool:
+                pool.submit(asyncio.run, move_on(target)).result()
+            place, moves = target, moves + 1
+        return call(self, *given)
+
+    monkeypatch.setattr(Databases, "call", interrupted)
+    at = 0
+    await push(cluster, 0)
+    assert reader.read() == of(0)
+    for at in range(1, _STATEMENTS + 1):
+        await push(cluster, at)
+        calls = 0
+        assert reader.read() == of(at), f"a move before statement {at}"
+    assert moves == _STATEMENTS
 
 
 async def test_the_copy_of_a_move_that_does_not_end_is_not_read(

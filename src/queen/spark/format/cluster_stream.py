@@ -25,6 +25,9 @@ from queen.spark.format.reading import check_payload
 from queen.spark.format.stream_offset import Start, StreamOffset
 from queen.spark.format.stream_reader import check_past
 
+_Empty = dict[str, tuple[int, int, int]]
+"""By database: a session, a position, and the transaction up to which no message was born since."""
+
 
 class ClusterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream, in batches between two transactions of each database."""
@@ -47,6 +50,8 @@ class ClusterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._databases = Databases(options.databases)
         self._target: dict[str, int] | None = None
         """The end of the stream in each database for AvailableNow."""
+        self._empty: _Empty = {}
+        """Otherwise each plan scans the copies that a database has got since its last message."""
 
     def initialOffset(self) -> dict[str, Any]:
         queue = self._databases.find(self._options.queue)
@@ -107,13 +112,16 @@ class ClusterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         limits = Limits(options.max_messages, options.max_bytes) if is_bounded else Limits()
         queue = self._databases.find(options.queue)
-        moved = self._databases.unmoved(queue.slot, partial(self._moved, queue, offset, limits))
+        plan = partial(self._moved, queue, offset, limits)
+        # Only the result of a plan during which no slot has moved counts.
+        moved, self._empty = self._databases.unmoved(queue.slot, plan)
         return start if moved is None else moved.stored()
 
     def _moved(
         self, queue: QueueOfAll, offset: ClusterOffset, limits: Limits, slots: Slots
-    ) -> ClusterOffset | None:
-        """Return the end of the next batch, or None if there is nothing."""
+    ) -> tuple[ClusterOffset | None, _Empty]:
+        """Return the end of the next batch, if there is any, and where no message is."""
+        sessions = self._databases.sessions()
         state = self._databases.state(queue.slot)
         members = state.members
         self._check(offset, queue, members, slots)
@@ -123,10 +131,23 @@ class ClusterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 " moved there, and would read them again: give it another checkpoint"
             )
         horizons = {name: each.horizon for name, each in members.items()} | (self._target or {})
-        starts = {name: offset.position(name) for name in members}
+        starts = {
+            name: self._start(name, offset.position(name), horizons[name]) for name in members
+        }
         planner = Planner(self._databases, queue.id, slots, state)
         ends = planner.plan(starts, horizons, limits)
-        return offset.moved(ends, members) if ends else None
+        empty = {
+            name: (sessions.get(name, 0), offset.position(name), planner.covered[name])
+            for name in members.keys() - ends.keys()
+        }
+        return (offset.moved(ends, members) if ends else None), empty
+
+    def _start(self, name: str, position: int, horizon: int) -> int:
+        """Return where to search for messages after a position."""
+        session, known, empty = self._empty.get(name, (-1, 0, 0))
+        # After a crash, PostgreSQL may reuse the numbers of transactions that left no trace.
+        is_known = session == self._databases.sessions().get(name, 0) and known == position
+        return max(position, min(empty, horizon)) if is_known else position
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._options.max_messages)

@@ -36,8 +36,24 @@ from queen.plan_births($1, $2, $3::bigint::text::xid8, $4::bigint::text::xid8, $
 select
   b.xid::text::bigint as xid, b.partition_id, b.base_offset + b.message_count as end_offset,
   (extract(epoch from b.created_at) * 1000000)::bigint as stored_at
-from queen.births b
-where b.queue_id = $1 and b.birthplace = $2 and b.xid < $3::bigint::text::xid8
+from (
+  (
+    select s.xid, s.partition_id, s.base_offset, s.message_count, s.created_at
+    from queen.segments s
+    where s.queue_id = $1 and s.xid < $3::bigint::text::xid8 and s.body is not null and s.born_in is null
+      and $2 = (select queen.birthplace())
+    order by s.xid desc
+    limit 1
+  )
+  union all
+  (
+    select s.born_xid, s.partition_id, s.base_offset, s.message_count, s.created_at
+    from queen.segments s
+    where s.queue_id = $1 and s.born_in = $2 and s.born_xid < $3::bigint::text::xid8 and s.body is not null
+    order by s.born_xid desc
+    limit 1
+  )
+) b
 order by b.xid desc
 limit 1;
 
@@ -51,8 +67,12 @@ where b.queue_id = $1 and b.birthplace = $2 and b.xid < $3::bigint::text::xid8 a
 -- Messages here that were born in databases $2, in transactions from $3 on and before $4.
 select coalesce(sum(b.message_count), 0)::bigint as messages
 from unnest($2::integer[], $3::bigint[], $4::bigint[]) r (birthplace, low, high)
-join queen.births b
-  on b.queue_id = $1 and b.birthplace = r.birthplace and b.xid >= r.low::text::xid8 and b.xid < r.high::text::xid8;
+cross join lateral (
+  select b.message_count
+  from queen.births b
+  where b.queue_id = $1 and b.birthplace = r.birthplace and b.xid >= r.low::text::xid8 and b.xid < r.high::text::xid8
+  offset 0
+) b;
 
 -- name: epochs_here
 -- The slots $1 whose rows are here, with epochs of at least $2. Sent as text.
@@ -74,8 +94,12 @@ select
   b.ends,
   b.extras
 from unnest($2::integer[], $3::bigint[], $4::bigint[], $5::bigint[]) r (birthplace, low, high, until)
-join queen.births b
-  on b.queue_id = $1 and b.birthplace = r.birthplace and b.xid >= r.low::text::xid8 and b.xid < r.high::text::xid8
+cross join lateral (
+  select b.*
+  from queen.births b
+  where b.queue_id = $1 and b.birthplace = r.birthplace and b.xid >= r.low::text::xid8 and b.xid < r.high::text::xid8
+  offset 0
+) b
 where b.expires_at is distinct from '-infinity'
   and (b.created_at >= $6::timestamptz or b.xid >= r.until::text::xid8)
   and b.created_at < $7::timestamptz
