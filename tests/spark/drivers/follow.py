@@ -24,6 +24,8 @@ def main(master: str, given: str) -> None:
 
     def write(batch: DataFrame, number: int) -> None:
         rows: list[Row] = batch.select("partition", "offset", "payload").collect()
+        # Only the order within a partition is always the same.
+        rows.sort(key=lambda row: row["partition"])
         text = json.dumps([[row["partition"], row["offset"], row["payload"]] for row in rows])
         path = folder / f"{number}.json"
         if path.exists():
