@@ -42,6 +42,8 @@ class QueueOfAll(NamedTuple):
     slot: int | None
     """None for placement spread: its messages are in all slots."""
     is_sealed: bool
+    database: str | None
+    """Where it is now. None for placement spread."""
 
 
 class Move(NamedTuple):
@@ -195,11 +197,21 @@ class Databases:
                     slot: int | None = row["slot"]
                     # Before a slot arrives, its queues do.
                     if slot is None or self.slots(slot).get(slot, ("", 0))[0] == name:
-                        return QueueOfAll(row["id"], slot, row["has_data_keys"])
+                        place = None if slot is None else name
+                        return QueueOfAll(row["id"], slot, row["has_data_keys"], place)
             # It may have moved from a database that was asked late to one that was asked early.
             if time.monotonic() > until:
                 raise errors.QueueNotFound(f"queue {queue} does not exist")
             time.sleep(_WAIT_SECONDS)
+
+    def place(self, queue: str) -> str:
+        """Return the database of a queue. Raises QueueNotFound, or CrossShard if it is in all."""
+        found = self.find(queue)
+        if found.database is None:
+            raise errors.CrossShard(
+                f"queue {queue} has placement spread, and this pipeline needs one database"
+            )
+        return found.database
 
     def partition_ids(self, queue_id: int, names: Iterable[str]) -> dict[str, list[int]]:
         """Return the ids of partitions by name."""
