@@ -160,7 +160,8 @@ test-shards:
 	$(PYTEST) -s -m "" --timeout=7200 tests/cluster/slots/test_many_moves.py tests/cluster/slots/test_moves_of_servers.py \
 		tests/cluster/slots/test_pauses.py tests/cluster/spread/test_fairness.py tests/cluster/spread/test_limits.py \
 		tests/cluster/isolation tests/cluster/across/test_kills.py \
-		tests/cluster/test_idle.py tests/cluster/operators/test_restores.py tests/cluster/model
+		tests/cluster/test_idle.py tests/cluster/operators/test_restores.py tests/cluster/model \
+		tests/spark/moves/test_many_moves.py
 	$(BIN)/python -m benchmarks.shards
 
 # The tests that are too long for every commit: rare faults, and every page in every form.

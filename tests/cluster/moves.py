@@ -205,7 +205,7 @@ class Members:
         return {
             table.name: await self._rows(name, table, slot)
             for table in (SEGMENTS, *TABLES)
-            if table.name not in MEASURED
+            if table.name not in {*MEASURED, "moves"}  # Only the new owner records its move.
         }
 
     async def _rows(self, name: str, table: Table, slot: int) -> list[str]:

@@ -551,6 +551,16 @@ CREATE FUNCTION queen.begin_step(p_run queen.workflows, p_step queen.workflow_st
 
 
 --
+-- Name: birthplace(); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.birthplace() RETURNS integer
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: blocks_after(bigint, bigint, smallint[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2601,6 +2611,18 @@ CREATE FUNCTION queen.plan_batch(p_queue_id bigint, p_xid xid8, p_partition_id b
 
 
 --
+-- Name: plan_births(bigint, integer, xid8, xid8, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.plan_births(p_queue_id bigint, p_birthplace integer, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint) RETURNS TABLE(xid xid8, partition_id bigint, end_offset bigint, stored_at timestamp with time zone, is_over boolean)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$ … $$;
+
+
+--
 -- Name: plan_rollup(timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2854,6 +2876,16 @@ CREATE FUNCTION queen.receive_slot(p_slot smallint, p_source text, p_copier uuid
 
 CREATE FUNCTION queen.recent_of(p_recent bigint[], p_partition_id bigint, p_group_id bigint, p_queue queen.queues) RETURNS bigint[]
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: record_move(smallint, bigint, integer, xid8); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.record_move(p_slot smallint, p_epoch bigint, p_source integer, p_fence xid8) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -3529,6 +3561,10 @@ CREATE FUNCTION queen.trim_start(p_partition_id bigint, p_queue queen.queues, p_
 CREATE FUNCTION queen.unhold(p_queue text, p_name text) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -3770,6 +3806,93 @@ CREATE TABLE queen.audit_start (
 
 
 --
+-- Name: databases; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.databases (
+    number smallint NOT NULL,
+    name text NOT NULL,
+    is_here boolean NOT NULL,
+    joined_at timestamp with time zone DEFAULT now() NOT NULL,
+    removed_at timestamp with time zone,
+    CONSTRAINT databases_are_from_0_to_1023 CHECK (((number >= 0) AND (number <= 1023)))
+);
+
+
+--
+-- Name: renumberings; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.renumberings (
+    id bigint NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+
+--
+-- Name: segments; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.segments (
+    partition_id bigint NOT NULL,
+    base_offset bigint NOT NULL,
+    message_count integer NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    queue_id bigint NOT NULL,
+    xid xid8 NOT NULL,
+    codec smallint DEFAULT 0 NOT NULL,
+    expires_at timestamp with time zone,
+    body bytea,
+    ends bytea,
+    extras bytea,
+    born_in integer,
+    born_xid xid8,
+    CONSTRAINT segments_are_not_empty CHECK ((message_count > 0))
+);
+ALTER TABLE ONLY queen.segments ALTER COLUMN body SET COMPRESSION lz4;
+ALTER TABLE ONLY queen.segments ALTER COLUMN ends SET STORAGE MAIN;
+ALTER TABLE ONLY queen.segments ALTER COLUMN ends SET COMPRESSION lz4;
+ALTER TABLE ONLY queen.segments ALTER COLUMN extras SET COMPRESSION lz4;
+
+
+--
+-- Name: births; Type: VIEW; Schema: queen; Owner: -
+--
+
+CREATE VIEW queen.births AS
+ SELECT s.queue_id,
+    ( SELECT (d.number + (1024 * (( SELECT count(*) AS count
+                   FROM queen.renumberings))::integer))
+           FROM queen.databases d
+          WHERE d.is_here) AS birthplace,
+    s.xid,
+    s.partition_id,
+    s.base_offset,
+    s.message_count,
+    s.created_at,
+    s.expires_at,
+    s.body,
+    s.ends,
+    s.extras
+   FROM queen.segments s
+  WHERE ((s.body IS NOT NULL) AND (s.born_in IS NULL))
+UNION ALL
+ SELECT s.queue_id,
+    s.born_in AS birthplace,
+    s.born_xid AS xid,
+    s.partition_id,
+    s.base_offset,
+    s.message_count,
+    s.created_at,
+    s.expires_at,
+    s.body,
+    s.ends,
+    s.extras
+   FROM queen.segments s
+  WHERE ((s.body IS NOT NULL) AND (s.born_in IS NOT NULL));
+
+
+--
 -- Name: counters; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -3821,20 +3944,6 @@ CREATE TABLE queen.data_keys (
     created_at timestamp with time zone NOT NULL,
     uses bigint NOT NULL,
     CONSTRAINT uses_are_not_negative CHECK ((uses >= 0))
-);
-
-
---
--- Name: databases; Type: TABLE; Schema: queen; Owner: -
---
-
-CREATE TABLE queen.databases (
-    number smallint NOT NULL,
-    name text NOT NULL,
-    is_here boolean NOT NULL,
-    joined_at timestamp with time zone DEFAULT now() NOT NULL,
-    removed_at timestamp with time zone,
-    CONSTRAINT databases_are_from_0_to_1023 CHECK (((number >= 0) AND (number <= 1023)))
 );
 
 
@@ -4509,30 +4618,6 @@ CREATE TABLE queen.partitions (
 
 
 --
--- Name: segments; Type: TABLE; Schema: queen; Owner: -
---
-
-CREATE TABLE queen.segments (
-    partition_id bigint NOT NULL,
-    base_offset bigint NOT NULL,
-    message_count integer NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    queue_id bigint NOT NULL,
-    xid xid8 NOT NULL,
-    codec smallint DEFAULT 0 NOT NULL,
-    expires_at timestamp with time zone,
-    body bytea,
-    ends bytea,
-    extras bytea,
-    CONSTRAINT segments_are_not_empty CHECK ((message_count > 0))
-);
-ALTER TABLE ONLY queen.segments ALTER COLUMN body SET COMPRESSION lz4;
-ALTER TABLE ONLY queen.segments ALTER COLUMN ends SET STORAGE MAIN;
-ALTER TABLE ONLY queen.segments ALTER COLUMN ends SET COMPRESSION lz4;
-ALTER TABLE ONLY queen.segments ALTER COLUMN extras SET COMPRESSION lz4;
-
-
---
 -- Name: messages; Type: VIEW; Schema: queen; Owner: -
 --
 
@@ -4567,6 +4652,21 @@ CREATE TABLE queen.migrations (
     name text NOT NULL,
     checksum text NOT NULL,
     applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+
+--
+-- Name: moves; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.moves (
+    slot smallint NOT NULL,
+    epoch bigint NOT NULL,
+    source integer NOT NULL,
+    target integer NOT NULL,
+    fence xid8 NOT NULL,
+    first xid8 NOT NULL,
+    moved_at timestamp with time zone NOT NULL
 );
 
 
@@ -4857,7 +4957,11 @@ CREATE TABLE queen.removals (
     reason text NOT NULL,
     removed_at timestamp with time zone NOT NULL,
     xid xid8,
-    by_xid xid8 DEFAULT pg_current_xact_id()
+    by_xid xid8 DEFAULT pg_current_xact_id(),
+    born_in integer,
+    born_xid xid8,
+    by_in integer,
+    by_born xid8
 );
 
 
@@ -4872,16 +4976,6 @@ ALTER TABLE queen.removals ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
-);
-
-
---
--- Name: renumberings; Type: TABLE; Schema: queen; Owner: -
---
-
-CREATE TABLE queen.renumberings (
-    id bigint NOT NULL,
-    at timestamp with time zone NOT NULL
 );
 
 
@@ -5706,6 +5800,14 @@ ALTER TABLE ONLY queen.migrations
 
 
 --
+-- Name: moves moves_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.moves
+    ADD CONSTRAINT moves_pkey PRIMARY KEY (slot, epoch);
+
+
+--
 -- Name: operations operations_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -6433,6 +6535,13 @@ CREATE INDEX redactions_of_partition ON queen.redactions USING btree (partition_
 
 
 --
+-- Name: removals_born; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX removals_born ON queen.removals USING btree (queue_id, born_in, born_xid) WHERE (born_in IS NOT NULL);
+
+
+--
 -- Name: removals_of_queue; Type: INDEX; Schema: queen; Owner: -
 --
 
@@ -6486,6 +6595,13 @@ CREATE INDEX scheduled_of_partition ON queen.scheduled USING btree (partition_id
 --
 
 CREATE INDEX schedules_due ON queen.schedules USING btree (look_at) WHERE (look_at IS NOT NULL);
+
+
+--
+-- Name: segments_born; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX segments_born ON queen.segments USING btree (queue_id, born_in, born_xid) WHERE ((born_in IS NOT NULL) AND (body IS NOT NULL));
 
 
 --
@@ -6928,6 +7044,13 @@ REVOKE ALL ON FUNCTION queen.backoff(p_queue queen.queues, p_attempts integer) F
 --
 
 REVOKE ALL ON FUNCTION queen.begin_step(p_run queen.workflows, p_step queen.workflow_steps, p_now timestamp with time zone, OUT state text, OUT result json, OUT error text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION birthplace(); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.birthplace() FROM PUBLIC;
 
 
 --
@@ -8289,6 +8412,13 @@ REVOKE ALL ON FUNCTION queen.plan_batch(p_queue_id bigint, p_xid xid8, p_partiti
 
 
 --
+-- Name: FUNCTION plan_births(p_queue_id bigint, p_birthplace integer, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.plan_births(p_queue_id bigint, p_birthplace integer, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION plan_rollup(p_since timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -8447,6 +8577,13 @@ REVOKE ALL ON FUNCTION queen.receive_slot(p_slot smallint, p_source text, p_copi
 --
 
 REVOKE ALL ON FUNCTION queen.recent_of(p_recent bigint[], p_partition_id bigint, p_group_id bigint, p_queue queen.queues) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION record_move(p_slot smallint, p_epoch bigint, p_source integer, p_fence xid8); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.record_move(p_slot smallint, p_epoch bigint, p_source integer, p_fence xid8) FROM PUBLIC;
 
 
 --

@@ -74,6 +74,8 @@ class Database:
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
         self._connection: Connection | None = None
+        self.sessions = 0
+        """How many connections were opened. A crash of the server ends them."""
 
     def __enter__(self) -> Self:
         return self
@@ -88,6 +90,7 @@ class Database:
             try:
                 if self._connection is None:
                     self._connection = connect(self._dsn)
+                    self.sessions += 1
                 return question(self._connection, *arguments)
             except (psycopg.OperationalError, errors.DatabaseUnavailable):
                 self.close()

@@ -18,8 +18,8 @@ def find_queue(connection: Connection, name: str) -> dict[str, Any]:
     for row in call(connection, "pipeline_queue", name):
         if row["is_divided"]:
             raise errors.CrossShard(
-                f"queue {name} has placement spread, and pipelines need all its messages in one"
-                " database"
+                f"queue {name} has placement spread, so several databases have its messages. The"
+                " Spark source reads them with the option databases. Pipelines need one database"
             )
         return row
     raise errors.QueueNotFound(f"queue {name} does not exist")

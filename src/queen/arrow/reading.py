@@ -48,13 +48,13 @@ def read_range(
         range_.queue_id,
         *range_.start,
         *range_.end,
-        _instant(range_.start_at, "-infinity"),
-        _instant(range_.end_at, "infinity"),
-        _array(range_.partition_ids),
+        instant(range_.start_at, "-infinity"),
+        instant(range_.end_at, "infinity"),
+        array(range_.partition_ids),
     )
     # On one connection, because a DSN may name several replicas that differ in progress.
     with _borrowed(dsn, read_dsn, range_) as connection:
-        for segments in _copied(connection, statement):
+        for segments in copied(connection, statement):
             if segments.num_rows:
                 yield expand(segments)
         if range_.since_xid:
@@ -67,7 +67,7 @@ def _borrowed(dsn: str, read_dsn: str | None, range_: SegmentRange) -> Generator
     with ExitStack() as stack:
         connection = None if read_dsn is None else _of_replica(stack, read_dsn, range_)
         if connection is None:
-            connection = stack.enter_context(_CONNECTIONS.borrow(dsn)).connection
+            connection = stack.enter_context(CONNECTIONS.borrow(dsn)).connection
             if not _has(connection, range_):
                 raise errors.DatabaseUnavailable(
                     f"this replica does not have all data of queue {range_.queue} for this task"
@@ -80,7 +80,7 @@ def _of_replica(stack: ExitStack, read_dsn: str, range_: SegmentRange) -> AdbcCo
     """Lend a connection until the stack is closed. None if it is unavailable or behind."""
     try:
         with ExitStack() as attempt:
-            connection = attempt.enter_context(_CONNECTIONS.borrow(read_dsn)).connection
+            connection = attempt.enter_context(CONNECTIONS.borrow(read_dsn)).connection
             if _has(connection, range_):
                 stack.push(attempt.pop_all())
                 return connection
@@ -91,7 +91,7 @@ def _of_replica(stack: ExitStack, read_dsn: str, range_: SegmentRange) -> AdbcCo
 
 def _has(connection: AdbcConnection, range_: SegmentRange) -> bool:
     """Whether the whole range is readable. False for a replica that is behind the planner."""
-    return _single_row(connection, "horizon")["xid"] >= range_.end.horizon
+    return single_row(connection, "horizon")["xid"] >= range_.end.horizon
 
 
 def _open(dsn: str) -> _Opened:
@@ -101,16 +101,16 @@ def _open(dsn: str) -> _Opened:
 
 def _is_alive(opened: _Opened) -> bool:
     try:
-        _single_row(opened.connection, "horizon")
+        single_row(opened.connection, "horizon")
     except AdbcError:
         return False
     return True
 
 
-_CONNECTIONS: Final = Pool(_open, _is_alive)
+CONNECTIONS: Final = Pool(_open, _is_alive)
 
 
-def _copied(connection: AdbcConnection, text: str) -> Iterator[pa.RecordBatch]:
+def copied(connection: AdbcConnection, text: str) -> Iterator[pa.RecordBatch]:
     """Run a statement by COPY. The `dbapi` module would import pandas, which takes a second."""
     with AdbcStatement(connection) as statement:
         statement.set_options(**{StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(_BATCH_BYTES)})
@@ -119,26 +119,33 @@ def _copied(connection: AdbcConnection, text: str) -> Iterator[pa.RecordBatch]:
         yield from pa.RecordBatchReader._import_from_c(stream.address)
 
 
-def _single_row(connection: AdbcConnection, name: str, *values: int | str) -> dict[str, Any]:
+def single_row(connection: AdbcConnection, name: str, *values: int | str) -> dict[str, Any]:
     """Return the single row of a named statement."""
-    (row,) = [row for each in _copied(connection, bound(name, *values)) for row in each.to_pylist()]
+    (row,) = [row for each in copied(connection, bound(name, *values)) for row in each.to_pylist()]
     return row
 
 
 def _check_missed(connection: AdbcConnection, range_: SegmentRange) -> None:
     """Raise DataLost if messages were deleted that this reader has not read."""
-    at = (range_.queue_id, *range_.start, range_.since_xid, _array(range_.partition_ids))
-    if _single_row(connection, "missed", *at)["is_missed"]:
-        raise errors.DataLost(
-            f"retention or a purge deleted messages of queue {range_.queue} before they were read:"
-            " raise its retention, hold it back (queen pipeline archive does), or continue"
-            " without them by option failOnDataLoss=false"
-        )
+    at = (range_.queue_id, *range_.start, range_.since_xid, array(range_.partition_ids))
+    if single_row(connection, "missed", *at)["is_missed"]:
+        raise data_lost(range_.queue)
 
 
-def _instant(instant: datetime | None, other: str) -> str:
-    return f"'{other if instant is None else instant.isoformat()}'::timestamptz"
+def data_lost(queue: str) -> errors.DataLost:
+    """The error for messages that were deleted before they were read."""
+    return errors.DataLost(
+        f"retention or a purge deleted messages of queue {queue} before they were read: raise its"
+        " retention, hold it back (queen pipeline archive does), or continue without them by"
+        " option failOnDataLoss=false"
+    )
 
 
-def _array(ids: Iterable[int] | None) -> str:
+def instant(at: datetime | None, other: str) -> str:
+    """A timestamp as a literal."""
+    return f"'{other if at is None else at.isoformat()}'::timestamptz"
+
+
+def array(ids: Iterable[int] | None) -> str:
+    """An array as a literal."""
     return "null" if ids is None else "'{" + ",".join(map(str, ids)) + "}'"

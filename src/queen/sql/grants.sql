@@ -8,6 +8,7 @@ grant execute on all functions in schema queen to queen_app;
 grant usage on all sequences in schema queen to queen_app, queen_retention;
 grant select, insert, update, delete on all tables in schema queen to queen_app;
 revoke insert, update, delete on queen.migrations, queen.slots, queen.databases from queen_app;
+revoke update, delete on queen.moves from queen_app;
 revoke update, delete on queen.homes from queen_app;
 revoke update, delete on queen.audit from queen_app;
 revoke insert, delete on queen.audit_end from queen_app;
@@ -16,7 +17,7 @@ revoke delete on queen.keys from queen_app;
 
 grant select, update, delete on all tables in schema queen to queen_retention;
 revoke all on queen.keys, queen.tickets, queen.allowances from queen_retention;
-revoke update, delete on queen.migrations, queen.slots, queen.databases, queen.homes, queen.audit, queen.audit_end, queen.audit_start from queen_retention;
+revoke update, delete on queen.migrations, queen.slots, queen.databases, queen.moves, queen.homes, queen.audit, queen.audit_end, queen.audit_start from queen_retention;
 
 grant select on all tables in schema queen to queen_readonly;
 -- Data keys are readable, because they are encrypted like the payloads.

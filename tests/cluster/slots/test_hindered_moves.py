@@ -11,6 +11,9 @@ from tests.cluster.places import ONE
 from tests.cluster.user import item
 from tests.engine.helpers import drain
 
+OPEN = "select queen.open_archive('reader', $1, 'parquet', '/lake')"
+"""An archive that reads a queue."""
+
 
 @pytest.fixture
 async def members(databases: dict[str, str]) -> AsyncIterator[Members]:
@@ -40,10 +43,10 @@ async def test_a_process_that_still_erases_keeps_what_comes_back(
     async with Members.connected(databases) as others:
         back = others.move(slot, "two", "main")
         await back.step()  # begins
-        await members.value("two", "select queen.hold($1, 'reader', '3')", ONE)
+        await members.value("two", OPEN, ONE)
         assert (await back.step()).waits_for  # has copied the segments
         await away.step()  # erases the rows of the former owner
-        await members.value("two", "delete from queen.holds")
+        await members.value("two", "select queen.drop_archive('reader')")
         await step_until_owned(members, back, slot, "main")
 
         assert (await away.step()).is_over
@@ -51,15 +54,27 @@ async def test_a_process_that_still_erases_keeps_what_comes_back(
         assert await drain(cluster.engines["main"], ONE) == [1, 2, 3]
 
 
-async def test_a_hold_without_an_end_prevents_a_move(cluster: Cluster, members: Members) -> None:
-    """Only the former owner knows it, so retention would remove what a reader still needs."""
+async def test_an_archive_prevents_a_move(cluster: Cluster, members: Members) -> None:
+    """It reads one database."""
+    await push(cluster, "main", 1)
+    slot = await members.slot(ONE)
+    await members.value("main", OPEN, ONE)
+
+    progress = await members.move(slot, "main", "two").step()
+
+    assert progress.waits_for == f"archive reader reads queue {ONE}"
+
+
+async def test_a_hold_moves_and_keeps_all_messages(cluster: Cluster, members: Members) -> None:
     await push(cluster, "main", 1)
     slot = await members.slot(ONE)
     await members.value("main", "select queen.hold($1, 'reader', '3')", ONE)
 
-    progress = await members.move(slot, "main", "two").step()
+    await run(members.move(slot, "main", "two"))
 
-    assert progress.waits_for == f"reader reads queue {ONE}"
+    held = "select array_agg(name || ' ' || xid) from queen.holds"
+    assert await members.value("two", held) == ["reader 0"]
+    assert await members.value("main", held) is None
 
 
 async def test_a_master_key_is_replaced_only_at_the_owner(
@@ -168,7 +183,7 @@ async def test_a_queue_that_is_replaced_during_a_copy_leaves_nothing(
     slot = await members.slot(ONE)
     move = members.move(slot, "main", "two")
     await move.step()
-    await members.value("main", "select queen.hold($1, 'reader', '3')", ONE)
+    await members.value("main", OPEN, ONE)
     while (await move.step()).waits_for is None:
         pass  # In the end all rows are copied, but the slot stays.
     await main.queues.delete(ONE)

@@ -24,6 +24,7 @@ UNFENCED: Final = {
     # Calls on the slot are rejected already, or not accepted yet.
     "close_slot",
     "own_slot",
+    "record_move",
     # They delete only what has expired. A move doesn't copy expired rows.
     "forget_removals",
     "forget_results",
@@ -36,7 +37,7 @@ UNFENCED: Final = {
     # Each database gets these rows before it needs them. The first one locks the slots itself.
     *("claim_homes", "copy_homes", "join_databases"),
     # They end what prevents a move, or change it while it does.
-    *("unhold", "release_first_batch", "drop_archive", "plan_archive", "archive_batch"),
+    *("release_first_batch", "drop_archive", "plan_archive", "archive_batch"),
     *("pulse", "step_operation", "cancel_operation", "end_operation", "adopt_operations"),
     # It only delays the next attempt of a tick.
     "defer_schedule",

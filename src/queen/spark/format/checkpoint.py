@@ -98,8 +98,9 @@ def rewind(dsn: str, location: str, *, app_id: str | None, is_dry: bool) -> Rewo
         raise errors.NotFound(f"the stream of {location} has no batch yet: start it")
     if None in checkpoint.offsets(batches[-1]):
         raise errors.InvalidOption(
-            f"the stream of {location} also reads from something else than a queue, which can't be"
-            " moved back: give it another checkpoint, and another txnAppId if it has one"
+            f"the stream of {location} reads several databases, or something else than a queue,"
+            " which can't be moved back: give it another checkpoint, and another txnAppId if it has"
+            " one"
         )
     with connect(dsn) as connection:
         published = _published(connection, app_id or query_id, query_id)

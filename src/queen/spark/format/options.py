@@ -8,6 +8,7 @@ import msgspec
 
 from queen import errors
 from queen.arrow.columns import COLUMNS
+from queen.arrow.databases import parse
 from queen.redacted import redacted
 
 Offsets = int | Mapping[str, int]
@@ -22,7 +23,7 @@ class Option(NamedTuple):
 
 
 _SOURCE: Final = (
-    *("readDsn", "columns", "schema", "partitions", "startingOffset", "endingOffset"),
+    *("databases", "readDsn", "columns", "schema", "partitions", "startingOffset", "endingOffset"),
     *("startingTimestamp", "endingTimestamp", "maxMessagesPerTrigger", "maxBytesPerTrigger"),
     *("failOnDataLoss", "trailingBatch", "tasks", "tier", "archive", "storage", "catalog"),
 )
@@ -36,6 +37,8 @@ _BY_LOWER: Final = {option.name.lower(): option for option in OPTIONS}
 _IGNORED: Final = frozenset({"path", "checkpointlocation", "queryname"})
 """Options of Spark itself, which it passes too."""
 _MAX_MESSAGES: Final = 1_000_000
+_OF_ONE: Final = ("readDsn", "tier", "archive", "storage", "catalog", "txnAppId", "trailingBatch")
+"""Options that several databases don't have."""
 _EARLIEST: Final = "earliest"
 _LATEST: Final = "latest"
 
@@ -70,6 +73,8 @@ class SourceOptions(NamedTuple):
     """Options of the lake's object store, as JSON."""
     catalog: str | None
     """Options of the lake's catalog, as JSON. None is the catalog in Queen's database."""
+    databases: Mapping[str, str] = {}
+    """The DSN of each database by its name, if there are several."""
 
     @property
     def replica_dsn(self) -> str | None:
@@ -95,7 +100,8 @@ class SinkOptions(NamedTuple):
 def source_options(given: Mapping[str, str], environment: Mapping[str, str]) -> SourceOptions:
     """Parse the options of the source. Raises InvalidOption."""
     read = _Reader(given, "source")
-    dsn = _dsn(read, environment)
+    databases = _databases(read)
+    dsn = next(iter(databases.values()), None) or _dsn(read, environment)
     starting = read.text("startingOffset") or _EARLIEST
     ending = read.text("endingOffset") or _LATEST
     if ending == _EARLIEST:
@@ -122,6 +128,7 @@ def source_options(given: Mapping[str, str], environment: Mapping[str, str]) -> 
         archive=read.text("archive"),
         storage=read.text("storage") or "{}",
         catalog=read.text("catalog"),
+        databases=databases if len(databases) > 1 else {},
     )
 
 
@@ -197,6 +204,18 @@ def _dsn(read: _Reader, environment: Mapping[str, str]) -> str:
     if dsn is None:
         raise errors.InvalidOption('dsn is missing: .option("dsn", "postgresql://…")')
     return dsn
+
+
+def _databases(read: _Reader) -> dict[str, str]:
+    if (text := read.text("databases")) is None:
+        return {}
+    found = parse(text)
+    for name in _OF_ONE:
+        if len(found) > 1 and read.text(name) is not None:
+            raise errors.InvalidOption(f"{name} works with one database: remove it, or databases")
+    if read.text("dsn") is not None:
+        raise errors.InvalidOption("use either dsn or databases")
+    return found
 
 
 def _has_trailing_batch(read: _Reader) -> bool:

@@ -33,20 +33,32 @@ def bounded_range(
     connection: Connection, options: SourceOptions, queue: dict[str, Any]
 ) -> SegmentRange:
     """Return the range of the queue inside the requested bounds, for all transactions."""
+    ids: dict[str, list[int]] = {}
+    if names := partitions_of(options):
+        for row in call(connection, "partitions_named", queue["id"], sorted(names)):
+            ids.setdefault(row["name"], []).append(row["id"])
+    return range_of(options, queue["id"], ids, is_sealed=queue["has_data_keys"])
+
+
+def partitions_of(options: SourceOptions) -> set[str]:
+    """Return the partitions that the options name."""
     names = set(options.partitions or ())
     for offsets in (options.starting_offset, options.ending_offset):
         names |= set() if offsets is None or isinstance(offsets, int) else set(offsets)
-    ids: dict[str, list[int]] = {}
-    if names:
-        for row in call(connection, "partitions_named", queue["id"], sorted(names)):
-            ids.setdefault(row["name"], []).append(row["id"])
+    return names
+
+
+def range_of(
+    options: SourceOptions, queue_id: int, ids: dict[str, list[int]], *, is_sealed: bool
+) -> SegmentRange:
+    """Return the range of the queue inside the requested bounds. ``ids``: of the partitions."""
     wanted = options.partitions
     return SegmentRange(
         queue=options.queue,
-        queue_id=queue["id"],
+        queue_id=queue_id,
         start=Position(),
         end=Position(),
-        is_sealed=queue["has_data_keys"],
+        is_sealed=is_sealed,
         partition_ids=(
             None if wanted is None else tuple(each for name in wanted for each in ids.get(name, ()))
         ),

@@ -3,11 +3,13 @@
 # pyright: basic
 import os
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from queen.arrow.columns import spark_schema
 from queen.spark.format.batch_reader import QueueReader
+from queen.spark.format.cluster_reader import ClusterReader
+from queen.spark.format.cluster_stream import ClusterStreamReader
 from queen.spark.format.options import SourceOptions, sink_options, source_options
 from queen.spark.format.sink import QueueStreamWriter, QueueWriter
 from queen.spark.format.stream_reader import QueueStreamReader
@@ -26,11 +28,15 @@ class QueenDataSource(DataSource):
             return spark_schema(options.columns)
         return spark_schema(options.columns, payload=f"struct<{options.payload_schema}>")
 
-    def reader(self, schema: StructType) -> QueueReader:
-        return QueueReader(self._source_options(), schema)
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = self._source_options()
+        kind = ClusterReader if options.databases else QueueReader
+        return kind(options, schema)
 
-    def streamReader(self, schema: StructType) -> QueueStreamReader:
-        return QueueStreamReader(self._source_options(), schema)
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        options = self._source_options()
+        kind = ClusterStreamReader if options.databases else QueueStreamReader
+        return kind(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> QueueWriter:
         options = sink_options(self.options, os.environ, is_stream=False)

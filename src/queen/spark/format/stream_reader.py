@@ -258,7 +258,7 @@ def _first_offset(
             f"startingOffset: a transaction that is still open began before {len(offsets) - 1} or"
             " more partitions were written: start the stream when it has ended, or at earliest"
         )
-    _check_past(options.starting_at, row["now"])
+    check_past(options.starting_at, row["now"])
     last = None
     if options.starting_at is not None:
         xid = xid_at(connection, queue["id"], options.starting_at - MARGIN)
@@ -293,7 +293,8 @@ def _first_offset(
     return msgspec.structs.replace(offset, start=start)
 
 
-def _check_past(at: datetime | None, now: datetime) -> None:
+def check_past(at: datetime | None, now: datetime) -> None:
+    """Raise InvalidOption for a time in the future."""
     if at is not None and at > now:
         raise errors.InvalidOption(
             f"startingTimestamp: {at.isoformat()} is in the future: use startingOffset=latest"

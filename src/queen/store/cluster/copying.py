@@ -62,11 +62,14 @@ class Copier:
         self._target = target
         self._slot = slot
         self._columns: dict[str, list[str]] = {}
+        self.birthplace = 0
+        """Where the messages of the source are born."""
         self._is_spread = True
         """Whether spread queues have rows in the slot."""
 
     async def prepare(self) -> None:
-        """Read the columns of the tables."""
+        """Read the columns of the tables, and the birthplace of the source."""
+        self.birthplace = await self._source.fetchval(sql.CALLS["birthplace"])
         rows = await self._target.fetch(
             _COLUMNS, [*(each.name for each in (*TABLES, SEGMENTS)), "producers"]
         )
@@ -79,8 +82,7 @@ class Copier:
         ``condition``: the rows ``t`` of the source. ``replaced``: columns with another value.
         """
         names = self._names(table)
-        values = {**table.replaced, **replaced}
-        chosen = ", ".join(values.get(each, f"t.{each}") for each in names)
+        chosen = self._chosen(table, names, replaced)
         query = f"select {chosen} from queen.{table.name} t where {condition}"
         columns = ", ".join(names)
         more = 0
@@ -160,7 +162,7 @@ class Copier:
     async def add_segments(self, condition: str, xid: int) -> None:
         """Copy segments that the target does not have, with a transaction number of the target."""
         names = self._names(SEGMENTS)
-        chosen = ", ".join(numbered(xid) if each == "xid" else f"t.{each}" for each in names)
+        chosen = self._chosen(SEGMENTS, names, {"xid": numbered(xid)})
         query = f"select {chosen} from queen.segments t where {condition}"
         await self._copy(query, _into("segments", names, schema="queen"))
 
@@ -276,6 +278,13 @@ class Copier:
                     yield chunk
 
             await self._target.copy_to_table(source=passing(), format="binary", **into)
+
+    def _chosen(self, table: Table, names: Sequence[str], replaced: Mapping[str, str]) -> str:
+        """The columns of a copied row, with the values that replace those of the source."""
+        values = {
+            each: text.format(birthplace=self.birthplace) for each, text in table.replaced.items()
+        }
+        return ", ".join({**values, **replaced}.get(each, f"t.{each}") for each in names)
 
     def _rows(self, table: Table) -> str:
         return f"queen.{table.name} t where {table.chosen(self._slot)}"

@@ -138,7 +138,8 @@ class SlotMove:
                 f"Slot {self._slot} is in {there['moved_to']}, not in {self._source.name}."
             )
         try:
-            servers = f"{self._source.name} {there['server']} {here['server']}"
+            # A copy that an earlier release began has no births.
+            servers = f"{self._source.name} {there['server']} {here['server']} with births"
             if servers != self._servers:
                 return await self._prepare(there, servers)
             if there["state"] == "leaving":
@@ -303,13 +304,17 @@ class SlotMove:
         is_ending = False
         try:
             async with asyncio.timeout(_HANDOVER_SECONDS) as limit:
+                fence = await self._value(self._source, "newest")
                 await self._value(
                     self._target, "pass_ids", left["partition_id"], left["delivery_id"]
                 )
                 await self._wait_for_forwards()
                 async with self._arriving() as arrival:
                     await self._copy_last(arrival, counts)
-                    await self._value(self._target, "own_slot", self._slot, self._token, epoch)
+                    await self._call(
+                        self._target, "record_move", epoch, self._copier.birthplace, fence
+                    )
+                    await self._call(self._target, "own_slot", self._token, epoch)
                     if limit.expired():
                         raise TimeoutError("the hand-over took too long")
                     limit.reschedule(None)  # The commit has a limit of its own.

@@ -15,7 +15,7 @@ class Table(NamedTuple):
     omitted: frozenset[str] = frozenset()
     """Columns that each database fills by itself."""
     replaced: Mapping[str, str] = {}
-    """Columns with another value in the copy."""
+    """Columns with another value in the copy. ``{birthplace}`` is that of the source."""
     clash: str = ""
     """The condition for a row ``t`` that was replaced by ``n``, which has another key."""
     is_soft: bool = False
@@ -68,7 +68,13 @@ def _early(*columns: str) -> Mapping[str, str]:
     return {column: _EARLIEST.format(column=column) for column in columns}
 
 
-SEGMENTS: Final = Table("segments", ("partition_id", "base_offset"), _BY_PARTITION)
+_BORN: Final = {
+    "born_in": "coalesce(t.born_in, {birthplace})",
+    "born_xid": "coalesce(t.born_xid, t.xid)",
+}
+"""The database and the transaction that stored a message first, which no move changes."""
+
+SEGMENTS: Final = Table("segments", ("partition_id", "base_offset"), _BY_PARTITION, replaced=_BORN)
 """Copied by transaction, because they are most of the data and don't change."""
 
 SCHEDULED: Final = Table("scheduled", ("id",), _BY_PARTITION)
@@ -123,11 +129,19 @@ TABLES: Final = (
         ("partition_id", "first_offset", "end_offset", "removed_at"),
         _BY_PARTITION,
         omitted=frozenset({"id"}),
-        replaced=_early("xid", "by_xid"),
+        replaced={
+            **_early("xid", "by_xid"),
+            **_BORN,
+            "by_in": "coalesce(t.by_in, {birthplace})",
+            "by_born": "coalesce(t.by_born, t.by_xid)",
+        },
     ),
     Table("forgotten_removals", ("queue_id",), BY_QUEUE, replaced=_early("xid", "by_xid")),
     Table("counters", ("queue_id", "minute", "group_id", "process"), BY_QUEUE),
     Table("samples", ("queue_id", "minute", "group_id"), BY_QUEUE),
+    # Transaction numbers of another server mean nothing, so a copied hold keeps all messages.
+    Table("holds", ("queue_id", "name"), BY_QUEUE, replaced={"xid": "'0'::xid8"}),
+    Table("moves", ("slot", "epoch"), "t.slot = {slot}", is_fixed=True, is_kept=True),
     Table(
         "rollups",
         ("queue_id", "grain_seconds", "at", "group_id"),
@@ -139,7 +153,6 @@ TABLES: Final = (
 
 LOCAL: Final = (
     Table("sweeps", (), BY_QUEUE),
-    Table("holds", (), BY_QUEUE),
     Table("plans", (), BY_QUEUE),
 )
 """Positions of readers in this database. They are erased, not copied."""

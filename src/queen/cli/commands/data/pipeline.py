@@ -55,6 +55,17 @@ Name = Annotated[
 Every = Annotated[str | None, typer.Option(help="Repeat with this pause until stopped: 5m.")]
 
 
+def _dsn(queue: object) -> str:
+    """Return the database of this environment that has a queue, or the first one."""
+    dsns = settings().dsns
+    if len(dsns) == 1 or not isinstance(queue, str):
+        return settings().dsn
+    from queen.arrow.databases import Databases
+
+    with Databases(dsns) as databases:
+        return dsns[databases.place(queue)]
+
+
 def _add(kind: str, help_: str, *, is_repeatable: bool = False) -> None:
     """Add the command of a pipeline. Only a pipeline that ends by itself has ``--every``."""
 
@@ -203,7 +214,7 @@ def _launch(
     pairs = pairs_of(sets, "--set NAME=VALUE")
     options = {name: _value(name, value) for name, value in pairs.items()}
     given = {**_read(file), **options}
-    dsn = None if "dsn" in given else settings().dsn
+    dsn = None if "dsn" in given else _dsn(given.get("queue"))
     if "dsn" in options:
         warn(str(options["dsn"]), "--set dsn", "DATABASE_URL or the file of --config")
     if "read_dsn" in options:

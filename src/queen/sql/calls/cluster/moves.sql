@@ -56,6 +56,14 @@ update queen.arrivals set since = $2 where slot = $1;
 -- New ids are above those of the other database.
 select queen.pass_ids($1, $2);
 
+-- name: record_move
+-- Record the move of a slot to this database.
+select queen.record_move($1, $2, $3, $4::bigint::text::xid8);
+
+-- name: birthplace
+-- Where messages that this database stores are born.
+select queen.birthplace() as birthplace;
+
 -- name: own_slot
 -- Own a slot that has arrived.
 select queen.own_slot($1, $2, $3);

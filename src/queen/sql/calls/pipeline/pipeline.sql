@@ -6,7 +6,7 @@ select
   q.id, q.encrypted, q.max_size, q.max_payload_bytes, q.max_wait_seconds, q.schema::text as schema,
   exists (select 1 from queen.data_keys k where k.queue_id = q.id) as has_data_keys,
   (select count(*) from queen.renumberings r) as numbering,
-  q.slot is null and exists (select 1 from queen.databases) as is_divided,
+  q.slot, q.slot is null and exists (select 1 from queen.databases) as is_divided,
   -- The name of a WAL segment begins with the timeline. A standby has none.
   case when not pg_is_in_recovery() then
     (select system_identifier from pg_control_system())::text || '/' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
@@ -187,6 +187,8 @@ cross join lateral (
   limit 1
 ) f
 where p.queue_id = $1 and ($5::bigint[] is null or p.id = any ($5::bigint[])) and f.first > coalesce(w.at, $4::bigint)
+  -- After a move, some of its segments may be erased.
+  and not exists (select 1 from queen.slots l where l.slot = p.id >> 53 and l.state = 'gone')
 limit 1;
 
 -- name: segments_between

@@ -49,7 +49,7 @@ begin
       limit p_most
     ) k
     where s.ctid = k.ctid
-    returning s.base_offset, s.message_count, s.xid, s.body is not null as had_body
+    returning s.base_offset, s.message_count, s.xid, s.born_in, s.born_xid, s.body is not null as had_body
   ),
   emptied as (
     update queen.segments s
@@ -60,19 +60,21 @@ begin
       and s.body is not null
       -- Otherwise the limit was reached and more segments are before it.
       and (select count(*) from gone) < p_most
-    returning s.base_offset, s.message_count, s.xid, true as had_body
+    returning s.base_offset, s.message_count, s.xid, s.born_in, s.born_xid, true as had_body
   ),
   removed as (
-    select g.base_offset, g.message_count, g.xid, g.had_body from gone g
+    select g.base_offset, g.message_count, g.xid, g.born_in, g.born_xid, g.had_body from gone g
     union all
-    select e.base_offset, e.message_count, e.xid, e.had_body from emptied e
+    select e.base_offset, e.message_count, e.xid, e.born_in, e.born_xid, e.had_body from emptied e
   ),
   logged as (
-    insert into queen.removals (queue_id, partition_id, first_offset, end_offset, reason, removed_at, xid)
+    insert into queen.removals (queue_id, partition_id, first_offset, end_offset, reason, removed_at, xid, born_in, born_xid)
     select
       p_queue_id, p_partition_id, min(r.base_offset), max(r.base_offset + r.message_count), p_reason, queen.now(),
       -- The xid never falls as offsets rise.
-      (array_agg(r.xid order by r.base_offset desc))[1]
+      (array_agg(r.xid order by r.base_offset desc))[1],
+      (array_agg(r.born_in order by r.base_offset desc))[1],
+      (array_agg(r.born_xid order by r.base_offset desc))[1]
     from removed r
     where r.had_body
     group by width_bucket(r.xid, v_edges)

@@ -52,11 +52,12 @@ begin
     end if;
     delete from queen.segments s where s.partition_id = p_partition_id and s.base_offset = p_base_offset;
     insert into queen.segments (
-      partition_id, base_offset, message_count, created_at, queue_id, xid, codec, expires_at, body, ends, extras
+      partition_id, base_offset, message_count, created_at, queue_id, xid, codec, expires_at, body, ends, extras, born_in,
+      born_xid
     )
     select
       p_partition_id, n.base_offset, n.message_count, v_segment.created_at, v_segment.queue_id, v_segment.xid,
-      v_segment.codec, n.expires_at, n.body, n.ends, n.extras
+      v_segment.codec, n.expires_at, n.body, n.ends, n.extras, v_segment.born_in, v_segment.born_xid
     from (
       values
         (p_base_offset, (p_offset - p_base_offset)::integer, v_segment.expires_at, p_before_body, p_before_ends, p_before_extras),

@@ -20,16 +20,20 @@ begin
 end
 $$;
 
--- Drop a hold. Returns false if there was none. Raises QN001.
+-- Drop a hold. Returns false if there was none. Raises QN001, QN018.
+-- Locks: the slot.
 create or replace function queen.unhold (p_queue text, p_name text)
   returns boolean
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_queue_id bigint := (queen.queue_named(p_queue)).id;
 begin
+  perform queen.enter_queue(v_queue_id);
   delete from queen.holds h where h.queue_id = v_queue_id and h.name = p_name;
   return found;
 end

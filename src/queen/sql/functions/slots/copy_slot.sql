@@ -88,11 +88,6 @@ as $$
   join queen.archives a on a.queue_id = q.id
   where q.slot = p_slot
   union all
-  select format('%s reads queue %s', h.name, q.name)
-  from queen.queues q
-  join queen.holds h on h.queue_id = q.id and (h.expires_at is null or h.expires_at > queen.now())
-  where q.slot = p_slot
-  union all
   select format('operation %s (%s) works on queue %s', o.id, o.kind, q.name)
   from queen.operations o
   join queen.queues q on q.name = o.queue and (q.slot = p_slot or q.id in (select queen.spread_in(p_slot)))

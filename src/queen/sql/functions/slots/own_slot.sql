@@ -48,7 +48,24 @@ begin
 end
 $$;
 
+-- Record a move in the transaction that makes this database the owner. p_fence: a number above those of all transactions of
+-- the source that used the slot.
+create or replace function queen.record_move (p_slot smallint, p_epoch bigint, p_source integer, p_fence xid8)
+  returns void
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  insert into queen.moves (slot, epoch, source, target, fence, first, moved_at)
+  values (p_slot, p_epoch, p_source, queen.birthplace(), p_fence, pg_snapshot_xmin(pg_current_snapshot()), queen.now())
+  on conflict (slot, epoch) do nothing;
+end
+$$;
+
 -- Own a slot whose rows are all here. Raises QN018 if another process copies it now.
+--
+-- A server of an earlier release does not record the move, so readers could return messages twice: it can't end a move.
 -- Locks: the arrival; partitions by id; limits by group.
 create or replace function queen.own_slot (p_slot smallint, p_copier uuid, p_epoch bigint)
   returns void
@@ -63,6 +80,9 @@ begin
   delete from queen.arrivals a where a.slot = p_slot and a.copier = p_copier;
   if not found then
     raise exception 'another process moves slot %', p_slot using errcode = 'QN018';
+  end if;
+  if not exists (select 1 from queen.moves m where m.slot = p_slot and m.epoch = p_epoch) then
+    raise exception 'this process has not recorded the move of slot %', p_slot using errcode = 'QN018';
   end if;
   update queen.slots s
   set state = 'owned', moved_to = null, epoch = p_epoch, copied_to = null, copier = null

@@ -1,0 +1,1 @@
+"""Spark reads queues of several databases while their slots move."""
