@@ -25,6 +25,8 @@ create or replace function queen.now () returns timestamptz language sql volatil
 $$
 """
 """Time passes at the same speed in all databases, and a program takes almost none."""
+_FLUSH: Final = "set synchronous_commit = on; select pg_logical_emit_message(true, 'test', '')"
+"""A commit that waits for the disk, and so for all commits before it."""
 
 
 class ClusterWorld(World):
@@ -40,6 +42,8 @@ class ClusterWorld(World):
         self._clocks: dict[str, Clock] = {}
         self._opened = AsyncExitStack()
         self._moving: asyncio.Task[None] | None = None
+        self.events: list[str] = []
+        """What happened to the databases during the current program."""
         self.counts = dict.fromkeys(("moves", "stops", "kills", "adds", "removals"), 0)
 
     async def _open(self) -> None:
@@ -106,6 +110,7 @@ class ClusterWorld(World):
         source = self.cluster.owners.of_slot(slot)
         others = [each for each in self._databases if each != source]
         self.counts["moves"] += 1
+        self.events.append(f"move {source} to {others[target % len(others)]}, stop at {stop_at}")
         self._moving = asyncio.create_task(
             self._move(slot, source, others[target % len(others)], stop_at)
         )
@@ -131,9 +136,17 @@ class ClusterWorld(World):
             await moving
 
     async def kill(self, which: int) -> None:
-        """Kill a database, also in the middle of a move, and start it again."""
+        """
+        Kill a database, also in the middle of a move, and start it again.
+
+        A pop commits without waiting for the disk, so a crash may forget it. The model does not
+        know that, so all that the program has done is flushed first.
+        """
         name = [*self._servers][which % len(self._servers)]
         self.counts["kills"] += 1
+        self.events.append(f"kill {name}")
+        async with connected(self._databases[name]) as connection:
+            await connection.execute(_FLUSH)
         await asyncio.to_thread(self._servers[name].kill)
         await asyncio.to_thread(self._servers[name].start)
         await self._settled()
@@ -146,6 +159,7 @@ class ClusterWorld(World):
         await self._disconnect()
         self._added += 1
         self.counts["adds"] += 1
+        self.events.append("add")
         name = f"added{self._added}"
         server = self._servers["main"]
         self._databases[name] = server.create_database(f"{self._name}_{self._added}")
@@ -158,6 +172,7 @@ class ClusterWorld(World):
             return
         await self._settled()
         self.counts["removals"] += 1
+        self.events.append(f"remove {name}")
         async with Mover(self._databases) as mover:
             async with connected(self._databases[name]) as connection:
                 query = "select slot from queen.slots where state = 'owned'"
