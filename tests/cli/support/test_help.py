@@ -28,10 +28,10 @@ def test_a_command_has_a_valid_example(path: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_destructive_commands_ask_and_have_a_dry_run(path: tuple[str, ...]) -> None:
+def test_commands_with_large_effects_ask_and_have_a_dry_run(path: tuple[str, ...]) -> None:
     options = {word for each in COMMANDS[path].params for word in each.opts}
-    destroying = ("apply", "delete", "purge", "redrive", "seek", "release", "revoke", "rm", "drop")
-    assert ({"--yes", "--dry-run"} <= options) == (path[-1] in destroying)
+    asking = ("apply", "delete", "purge", "rebalance", "redrive", "seek", "release", "revoke")
+    assert ({"--yes", "--dry-run"} <= options) == (path[-1] in (*asking, "rm", "drop"))
 
 
 def test_the_list_of_commands_repeats_the_help_of_each() -> None:

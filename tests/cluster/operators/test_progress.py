@@ -81,16 +81,14 @@ async def test_a_slot_that_waits_for_its_move_shows_it(
     server: Server, databases: dict[str, str]
 ) -> None:
     await execute(
-        databases["main"],
-        "insert into queen.holds (queue_id, name, xid, held_at, expires_at)"
-        f" select id, 'spark', '3', now(), now() + '1 hour' from queen.queues where name = '{ONE}'",
+        databases["main"], f"select queen.open_archive('reader', '{ONE}', 'parquet', '/lake')"
     )
     reply = await server.post("/shards/drain", {"database": "main"})
     id_ = reply.body["operation"]["id"]
 
     async def waits() -> bool:
         (running,) = (await server.get("/shards")).body["operations"]
-        return running["error"] == f"spark reads queue {ONE}"
+        return running["error"] == f"archive reader reads queue {ONE}"
 
     await until(waits, seconds=20)
     found = await progress(server)

@@ -87,8 +87,8 @@ async def test_slots_move_until_the_load_is_even(server: Server, tmp_path: Path)
 async def test_a_slot_that_can_not_move_stays(server: Server, databases: dict[str, str]) -> None:
     await execute(
         databases["main"],
-        "insert into queen.holds (queue_id, name, xid, held_at, expires_at) select id, 'spark',"
-        f" '3', now(), now() + '1 hour' from queen.queues where name <> '{LARGE}'",
+        "select queen.open_archive('reader-' || name, name, 'parquet', '/lake')"
+        f" from queen.queues where name <> '{LARGE}'",
     )
 
     found = await planned(server)

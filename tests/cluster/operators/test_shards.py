@@ -86,27 +86,25 @@ async def test_a_queue_moves_while_clients_use_it(server: Server, shell: Shell) 
     assert "error" not in server.log
 
 
-async def test_a_hold_delays_a_move(
+async def test_an_archive_delays_a_move(
     server: Server, shell: Shell, databases: dict[str, str]
 ) -> None:
     """The command shows it at once, and the operation as long as it waits."""
     await execute(
-        databases["main"],
-        "insert into queen.holds (queue_id, name, xid, held_at, expires_at)"
-        f" select id, 'spark', '3', now(), now() + '1 hour' from queen.queues where name = '{ONE}'",
+        databases["main"], f"select queen.open_archive('reader', '{ONE}', 'parquet', '/lake')"
     )
 
     begun = await shard(shell, "move", "--queue", ONE, "--to", "two")
 
     assert begun.code == 0
-    assert f"it waits: spark reads queue {ONE}" in begun.err
+    assert f"it waits: archive reader reads queue {ONE}" in begun.err
     listed = await shard(shell, "ls", "--slots", "-o", "json")
     (row,) = [each for each in listed.json if ONE in each["queues"]]
-    assert row["hindrances"] == [f"spark reads queue {ONE}"]
+    assert row["hindrances"] == [f"archive reader reads queue {ONE}"]
     id_ = begun.err.split()[1]
 
     async def waits() -> bool:
-        return (await operation(server, id_))["error"] == f"spark reads queue {ONE}"
+        return (await operation(server, id_))["error"] == f"archive reader reads queue {ONE}"
 
     await until(waits)
     for path, body in (
@@ -116,7 +114,7 @@ async def test_a_hold_delays_a_move(
     ):
         busy = await server.post(f"/shards/{path}", body)
         assert (busy.status, busy.code) == (409, "slot_busy")
-    await execute(databases["main"], "delete from queen.holds")
+    await execute(databases["main"], "select queen.drop_archive('reader')")
     assert (await ended(server, id_))["error"] is None
     assert await database_of(server, ONE) == "two"
 

@@ -30,6 +30,8 @@ UNFENCED: Final = {
     "forget_results",
     "forget_generation",
     "forget_traces",
+    # Limits of spread queues, which are in no slot. A move changes them while it locks the slot.
+    *("apply_shares", "send_leases", "receive_leases"),
     # They are metrics only.
     *("count", "keep_sample", "keep_samples", "roll_up", "forget_counters", "forget_rollups"),
     # Spread queues are in no slot. For positions of new groups, queen.fill holds the slots.
