@@ -162,18 +162,17 @@ async def test_a_slot_shows_what_prevents_its_move(
     dsn = databases[slot["database"]]
     await execute(
         dsn,
-        "insert into queen.holds (queue_id, name, xid, held_at, expires_at)"
-        " select id, 'spark', '3', now(), now() + '1 hour' from queen.queues where name = 'emails'",
+        "select queen.open_archive('reader', 'emails', 'parquet', '/lake')",
     )
     await opened(page, cluster)
     row = page.get_by_role("table", name="Slots with queues").locator("[data-row]")
-    await expect(row.filter(has_text="emails")).to_contain_text("spark reads queue emails")
+    await expect(row.filter(has_text="emails")).to_contain_text("archive reader reads queue emails")
     await page.get_by_role("button", name=f"Move slot {slot['slot']}").click()
     dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("spark reads queue emails")
+    await expect(dialog).to_contain_text("archive reader reads queue emails")
     await look(page, "move-slot")
     await page.keyboard.press("Escape")
-    await execute(dsn, "delete from queen.holds")
+    await execute(dsn, "select queen.drop_archive('reader')")
 
 
 async def test_a_database_is_drained_after_a_confirmation(page: Page, cluster: Server) -> None:
