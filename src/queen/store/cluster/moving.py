@@ -50,8 +50,8 @@ where current_setting('synchronous_commit') in ('off', 'local')
 """The other database forgets what this transaction has copied, so a crash must not undo it."""
 _PATIENT: Final = ("next_segments", "forwards_of_slot", "forget_rewrites", "close_slot")
 """Statements that may take longer than others."""
-_QUIET: Final = ("55P03", "QN025")
-"""A transaction or something else uses the slot: the move is tried again."""
+_LOCKED: Final = "55P03"
+_BUSY: Final = "QN025"
 
 
 class Member(NamedTuple):
@@ -146,9 +146,14 @@ class SlotMove:
                 return await self._hand_over()
             return await self._copy()
         except asyncpg.PostgresError as error:
-            if error.sqlstate not in _QUIET:
+            # The move is tried again.
+            if error.sqlstate == _LOCKED:
+                reason = "a transaction that uses the slot has not ended. Run `queen doctor`"
+            elif error.sqlstate == _BUSY:
+                reason = str(error)
+            else:
                 raise
-            return Progress(pause_seconds=_WAIT_SECONDS, waits_for=str(error))
+            return Progress(pause_seconds=_WAIT_SECONDS, waits_for=reason)
 
     async def abandon(self) -> Progress:
         """
