@@ -211,6 +211,18 @@ async def test_small_batches_keep_the_order_of_partitions(
         assert found == of(*range(25), partition=partition)
 
 
+async def test_a_database_that_a_slot_passed_without_messages_keeps_the_order(
+    cluster: Cluster, members: Members, reader: Reader
+) -> None:
+    """Messages of the third database wait for those of the first one."""
+    for value in range(20):
+        await push(cluster, value)
+    await move(members, "main", "two", "three")
+    await push(cluster, 20, 21, 22)
+
+    assert reader.read(maxMessagesPerTrigger="9") == of(*range(23))
+
+
 async def test_a_stream_of_one_database_continues_with_several(
     cluster: Cluster, members: Members, databases: dict[str, str], reader: Reader
 ) -> None:
