@@ -110,11 +110,13 @@ class Planner:
     def _is_early(
         self, move: Move, reached: Mapping[str, _Reach], starts: Mapping[str, int]
     ) -> bool:
-        """Whether messages after a move would be read before those from before it."""
-        after = reached[move.target].end
+        """
+        Whether a plan passes a move in its target, but not in its source.
+
+        This counts without messages in the target too, because a later move may follow there.
+        """
         return (
-            after is not None
-            and after.xid >= move.first
+            reached[move.target].covered > move.first
             and max(reached[move.source].covered, starts[move.source]) < move.fence
         )
 

@@ -5,7 +5,7 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, pairwise
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 import pytest
@@ -211,6 +211,18 @@ async def test_small_batches_keep_the_order_of_partitions(
         assert found == of(*range(25), partition=partition)
 
 
+async def test_a_database_that_a_slot_passed_without_messages_keeps_the_order(
+    cluster: Cluster, members: Members, reader: Reader
+) -> None:
+    """Messages of the third database wait for those of the first one."""
+    for value in range(20):
+        await push(cluster, value)
+    await move(members, "main", "two", "three")
+    await push(cluster, 20, 21, 22)
+
+    assert reader.read(maxMessagesPerTrigger="9") == of(*range(23))
+
+
 async def test_a_stream_of_one_database_continues_with_several(
     cluster: Cluster, members: Members, databases: dict[str, str], reader: Reader
 ) -> None:
@@ -275,6 +287,47 @@ async def test_messages_that_were_removed_after_a_move_are_missed(
     with pytest.raises(errors.DataLost, match="deleted before this stream read"):
         reader.read()
     assert reader.read(failOnDataLoss="false") == of(2)
+
+
+_NO_BIRTHS: Final = "queen.forgotten_removals has no births, and no statement of births reads it"
+
+
+async def forget(members: Members, place: str) -> None:
+    """Delete the records of removals, as retention does when they are old."""
+    take = "select epoch from queen.take_duties(1, array['retention'], 60)"
+    epoch = await members.value(place, take)
+    assert await members.value(place, "select queen.forget_removals($1, -1, 100)", epoch) > 0
+
+
+@pytest.mark.xfail(strict=True, reason=_NO_BIRTHS)
+async def test_messages_whose_removal_was_forgotten_are_missed(
+    cluster: Cluster, members: Members, reader: Reader
+) -> None:
+    await push(cluster, 0)
+    assert reader.read() == of(0)
+    await push(cluster, 0, partition="b")
+    await remove(members, "main", end=1)
+    await forget(members, "main")
+
+    with pytest.raises(errors.DataLost, match="deleted before this stream read"):
+        reader.read()
+
+
+@pytest.mark.xfail(strict=True, raises=errors.DataLost, reason=_NO_BIRTHS)
+async def test_a_stream_continues_when_the_removal_of_what_it_has_read_was_forgotten(
+    cluster: Cluster, members: Members, reader: Reader
+) -> None:
+    """No later message is born in the former database, so its position stays there."""
+    await push(cluster, 0)
+    assert reader.read() == of(0)
+    await move(members, "main", "two")
+    await push(cluster, 1)
+    assert reader.read() == of(1)
+    await remove(members, "two", end=1)
+    assert reader.read() == []
+    await forget(members, "two")
+
+    assert reader.read() == []
 
 
 async def test_messages_that_were_removed_after_they_were_read_are_not_missed(

@@ -124,7 +124,10 @@ begin
       select 1
       from queen.deliveries d
       where d.group_id = p_group_id and d.held and d.until > p_now
-        and (not p_is_spread or queen.is_owned(d.partition_id))
+        -- As queen.is_owned, but without a call for each lease.
+        and (not p_is_spread or not exists (
+          select 1 from queen.slots s where s.slot = d.partition_id >> 53 and s.state <> 'owned' offset 0
+        ))
       limit p_most
     ) d
   );
