@@ -9,6 +9,7 @@ import pytest
 
 from queen import errors
 from queen.cluster.cluster import Cluster
+from queen.codec.slots import hashed
 from queen.engine.engine import Engine
 from queen.wire.messages import Acknowledged, Acknowledgment, PopRequest, PushItem
 from tests.cluster.places import ONE, THREE, TWO, home, named
@@ -238,3 +239,17 @@ async def test_one_database_answers_directly(engine: Engine) -> None:
     assert alone.is_alone
     assert await engine.store.homes.find(["orders", "mails"]) == {}
     assert values((await alone.pop(PopRequest(queue="mails"))).deliveries) == [2]
+
+
+async def test_one_database_hashes_no_partition_of_a_queue_that_is_not_spread(
+    engine: Engine,
+) -> None:
+    alone = Cluster({"main": engine})
+    await alone.start()
+    before = hashed.cache_info()
+
+    await alone.push(
+        [item("orders", 1, partition=name) for name in ("a", "b")], producer_id="p", sequence=1
+    )
+
+    assert hashed.cache_info() == before

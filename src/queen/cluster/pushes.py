@@ -102,7 +102,12 @@ class Pushes:
 
         It is divided as in several databases, because others may join before it is repeated.
         """
-        if len({hashed(each.partition) for each in items}) > 1 and await self._are_spread(items):
+        # Queues that are not spread need no hash per item.
+        if (
+            len({each.partition for each in items}) > 1
+            and await self._are_spread(items)
+            and len({*map(_hashed, items)}) > 1
+        ):
             return await self.numbered.push(items, options, _hashed, self._push_to_first)
         return await self._first.push(items, **options)
 
@@ -115,7 +120,7 @@ class Pushes:
         found = catalogue.remembered(names)
         if not self._first.push_fallback.is_buffering:
             with contextlib.suppress(errors.DatabaseUnavailable, errors.OutcomeUnknown):
-                found = await catalogue.queues(names)
+                found = await catalogue.latest(names)
         return len(found) == len(names) and all(each.is_spread for each in found.values())
 
     async def _push_to_first(
