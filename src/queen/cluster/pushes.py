@@ -118,7 +118,8 @@ class Pushes:
             return False
         catalogue = self._first.catalogue
         found = catalogue.remembered(names)
-        if not self._first.push_fallback.is_buffering:
+        # Also while pushes go to disk, because a repeat must be divided as the first attempt was.
+        if not self._first.store.database.is_away:
             with contextlib.suppress(errors.DatabaseUnavailable, errors.OutcomeUnknown):
                 found = await catalogue.latest(names)
         return len(found) == len(names) and all(each.is_spread for each in found.values())

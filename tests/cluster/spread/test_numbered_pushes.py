@@ -1,8 +1,10 @@
 """Numbered pushes to spread queues are stored once, however many databases there are."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -11,6 +13,7 @@ import pytest
 from queen import errors
 from queen.cluster.cluster import Cluster
 from queen.engine.engine import Engine
+from queen.settings import Settings
 from queen.store.cluster.joining import join
 from queen.store.migrations import migrate
 from queen.wire.messages import PushItem
@@ -25,9 +28,11 @@ QUEUE = "orders"
 
 
 @asynccontextmanager
-async def running(databases: dict[str, str]) -> AsyncGenerator[Cluster]:
+async def running(
+    databases: dict[str, str], settings: Settings | None = None
+) -> AsyncGenerator[Cluster]:
     """A server process with these databases."""
-    engines = {name: await Engine.open(dsn) for name, dsn in databases.items()}
+    engines = {name: await Engine.open(dsn, settings=settings) for name, dsn in databases.items()}
     cluster = Cluster(engines)
     await cluster.start()
     try:
@@ -65,6 +70,27 @@ async def test_a_repeat_after_a_database_joined_is_not_stored_again(empty: dict[
         assert sorted(await pop_all(cluster, QUEUE)) == sorted(NAMES)
         with pytest.raises(errors.SequenceStale):
             await cluster.push(items(), producer_id="p", sequence=0)
+
+
+async def test_a_repeat_at_a_server_that_buffers_pushes_is_not_stored_again(
+    empty: dict[str, str], tmp_path: Path
+) -> None:
+    """A server that has just started does not know the queue yet."""
+    alone = {"main": empty["main"]}
+    await migrate(empty["main"])
+    async with running(alone) as cluster:
+        await make(cluster, QUEUE)
+        await cluster.push(items(), producer_id="p", sequence=1)
+    async with running(alone, Settings(file_buffer_dir=str(tmp_path))) as cluster:
+        cluster.first.hold_pushes(True)
+        repeat = await cluster.push(items(), producer_id="p", sequence=1)
+        assert repeat.is_buffered
+        cluster.first.hold_pushes(False)
+        assert cluster.first.buffer is not None
+        folder = cluster.first.buffer.folder
+        await until(lambda: asyncio.sleep(0, not folder.messages))
+
+        assert sorted(await pop_all(cluster, QUEUE)) == sorted(NAMES)
 
 
 async def test_a_rejected_item_rejects_the_whole_request(cluster: Cluster) -> None:
