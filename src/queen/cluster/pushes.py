@@ -82,7 +82,7 @@ class Pushes:
         return await self._push_together(items, options, needed)
 
     def _pinned(self, item: PushItem) -> int:
-        """The slot of an item of a spread queue."""
+        """The slot of an item, with the pins of its spread queue."""
         return self._following.owners.slot_of(item.queue, item.partition)
 
     async def _push_to_slot(
