@@ -127,3 +127,25 @@ async def test_a_repeat_stores_what_an_unavailable_database_lacked(
 
         await until(is_stored, seconds=20)
         assert sorted(await pop_all(cluster, QUEUE)) == sorted(2 * NAMES)
+
+
+@pytest.mark.xfail(strict=True, reason="without the queue's options, a push is not divided")
+async def test_a_repeat_at_a_server_that_started_in_an_outage_is_not_stored_again(
+    apart: dict[str, Postgres], tmp_path: Path
+) -> None:
+    dsn = apart["main"].create_database(f"test_{uuid4().hex}")
+    await migrate(dsn)
+    async with running({"main": dsn}) as cluster:
+        await make(cluster, QUEUE)
+        await cluster.push(items(), producer_id="p", sequence=1)
+    apart["main"].stop()
+    settings = Settings(file_buffer_dir=str(tmp_path))
+    async with await Engine.open(dsn, settings=settings, is_away=True) as engine:
+        cluster = Cluster({"main": engine})
+        assert (await cluster.push(items(), producer_id="p", sequence=1)).is_buffered
+        apart["main"].start()
+        assert engine.buffer is not None
+        folder = engine.buffer.folder
+        await until(lambda: asyncio.sleep(0, not folder.messages), seconds=20)
+
+        assert sorted(await pop_all(cluster, QUEUE)) == sorted(NAMES)
