@@ -98,6 +98,11 @@ class Settings(SettingFields, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise errors.BadSettings(
                 f"QUEEN_PREFERRED_DATABASES names {unknown[0]}, which QUEEN_DATABASES lacks"
             )
+        if self.advertised_url is None:
+            raise errors.BadSettings(
+                "QUEEN_PREFERRED_DATABASES needs QUEEN_ADVERTISED_URL: without it, clients can't"
+                " choose this server"
+            )
         return names
 
     @property

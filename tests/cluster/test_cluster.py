@@ -9,10 +9,11 @@ import pytest
 
 from queen import errors
 from queen.cluster.cluster import Cluster
+from queen.codec.slots import hashed
 from queen.engine.engine import Engine
 from queen.wire.messages import Acknowledged, Acknowledgment, PopRequest, PushItem
 from tests.cluster.places import ONE, THREE, TWO, home, named
-from tests.engine.helpers import item, lease, message, values
+from tests.engine.helpers import item, lease, message, until, values
 
 
 @pytest.fixture
@@ -238,3 +239,48 @@ async def test_one_database_answers_directly(engine: Engine) -> None:
     assert alone.is_alone
     assert await engine.store.homes.find(["orders", "mails"]) == {}
     assert values((await alone.pop(PopRequest(queue="mails"))).deliveries) == [2]
+
+
+@pytest.mark.parametrize("auto_ack", [False, True])
+@pytest.mark.parametrize("end", ["maintenance", "shutdown"])
+async def test_waiting_pops_of_all_databases_end_without_messages(
+    cluster: Cluster, *, auto_ack: bool, end: str
+) -> None:
+    engine = await cluster.of_new_queue("events", is_spread=True)
+    row = await engine.queues.configure("events", {"placement": "spread"})
+    await cluster.publish("events", row["id"])
+    engines = cluster.engines.values()
+    requests = [
+        PopRequest(queue=queue, namespace=space, wait=True, timeout_seconds=30, auto_ack=auto_ack)
+        for queue, space in (("events", None), (None, ""))
+    ]
+    waiting = [asyncio.create_task(cluster.pop(each)) for each in requests]
+
+    async def do_wait() -> bool:
+        # With auto_ack, each waits at one database.
+        are_searched = all(any(engine.is_dry(each) for engine in engines) for each in requests)
+        return are_searched and sum(each.waiting for each in engines) == (2 if auto_ack else 6)
+
+    await until(do_wait)
+    for each in engines:
+        if end == "maintenance":
+            each.send_home()
+        else:
+            await each.stop_waiting()
+
+    async with asyncio.timeout(10):
+        assert [(await each).deliveries for each in waiting] == [[], []]
+
+
+async def test_one_database_hashes_no_partition_of_a_queue_that_is_not_spread(
+    engine: Engine,
+) -> None:
+    alone = Cluster({"main": engine})
+    await alone.start()
+    before = hashed.cache_info()
+
+    await alone.push(
+        [item("orders", 1, partition=name) for name in ("a", "b")], producer_id="p", sequence=1
+    )
+
+    assert hashed.cache_info() == before

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from msgspec import structs
@@ -68,11 +68,13 @@ async def wait_anywhere(
     """
     ends_at = time.monotonic() + request.timeout_seconds
     wait = _wait_in_turns if request.auto_ack else _wait_at_all
+    sent_home = _sent_home(engines)
     while True:
         working: list[Engine] = []
         popped = await claim(working)
         left = ends_at - time.monotonic()
-        if popped.deliveries or not request.wait or left <= 0:
+        is_over = not request.wait or left <= 0 or _sent_home(engines) > sent_home
+        if popped.deliveries or is_over:
             return popped
         away = [each for each in engines if each not in working]
         try:
@@ -80,8 +82,13 @@ async def wait_anywhere(
         except errors.DatabaseUnavailable:
             await asyncio.sleep(_PAUSE_SECONDS)
             continue  # The others still work. If none does, the claim raises.
-        if popped.deliveries:
+        if popped.deliveries or _sent_home(engines) > sent_home:
             return popped
+
+
+def _sent_home(engines: Iterable[Engine]) -> int:
+    """How often databases finished waiting pops, for example because pops are stopped."""
+    return sum(each.sent_home for each in engines)
 
 
 def _is_one_back(away: Sequence[Engine]) -> bool:
@@ -93,6 +100,7 @@ async def _wait_in_turns(
 ) -> Popped:
     """Wait until there are messages, or an unavailable database is back. ``away``: these."""
     ends_at = time.monotonic() + request.timeout_seconds
+    sent_home = _sent_home(engines)
     for engine in itertools.cycle(engines):
         left = ends_at - time.monotonic()
         if left <= 0:
@@ -100,7 +108,7 @@ async def _wait_in_turns(
         turn = structs.replace(request, timeout_seconds=min(left, _TURN_SECONDS))
         if found := await engine.pop(turn):
             return Popped(engine, found)
-        if _is_one_back(away):
+        if _is_one_back(away) or _sent_home(engines) > sent_home:
             break
     return Popped(engines[0], [])
 
@@ -112,6 +120,7 @@ async def _wait_at_all(
     waits = {asyncio.create_task(engine.pop(request)): engine for engine in engines}
     chosen: asyncio.Task[list[Delivery]] | None = None
     failure: BaseException | None = None
+    sent_home = _sent_home(engines)
     try:
         pending = {*waits}
         while pending and chosen is None and failure is None:
@@ -123,7 +132,7 @@ async def _wait_at_all(
             ended = [each for each in done if not each.cancelled()]
             chosen = next((each for each in ended if _has(each)), None)
             failure = next((each.exception() for each in ended if each.exception()), None)
-            if _is_one_back(away):
+            if _is_one_back(away) or _sent_home(engines) > sent_home:
                 break
     finally:
         # A pop that is cancelled returns its messages by itself.

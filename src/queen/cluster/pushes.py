@@ -82,7 +82,7 @@ class Pushes:
         return await self._push_together(items, options, needed)
 
     def _pinned(self, item: PushItem) -> int:
-        """The slot for an item whose queue is spread."""
+        """The slot of an item, with the pins of its spread queue."""
         return self._following.owners.slot_of(item.queue, item.partition)
 
     async def _push_to_slot(
@@ -102,7 +102,12 @@ class Pushes:
 
         It is divided as in several databases, because others may join before it is repeated.
         """
-        if len({hashed(each.partition) for each in items}) > 1 and await self._are_spread(items):
+        # Queues that are not spread need no hash per item.
+        if (
+            len({each.partition for each in items}) > 1
+            and await self._are_spread(items)
+            and len({*map(_hashed, items)}) > 1
+        ):
             return await self.numbered.push(items, options, _hashed, self._push_to_first)
         return await self._first.push(items, **options)
 
@@ -113,9 +118,10 @@ class Pushes:
             return False
         catalogue = self._first.catalogue
         found = catalogue.remembered(names)
-        if not self._first.push_fallback.is_buffering:
+        # Also while pushes go to disk, because a repeat must be divided as the first attempt was.
+        if not self._first.store.database.is_away:
             with contextlib.suppress(errors.DatabaseUnavailable, errors.OutcomeUnknown):
-                found = await catalogue.queues(names)
+                found = await catalogue.latest(names)
         return len(found) == len(names) and all(each.is_spread for each in found.values())
 
     async def _push_to_first(

@@ -393,8 +393,14 @@ class Engine:
 
     def send_home(self) -> None:
         """Finish waiting pops without messages. Their clients can pop again."""
+        self._popper.waiters.sent_home += 1
         for unit in self._popper.waiters.all_units():
             unit.finish([])
+
+    @property
+    def sent_home(self) -> int:
+        """How often all waiting pops were finished without messages."""
+        return self._popper.waiters.sent_home
 
     def _producer(
         self, producer_id: str | None, sequence: int | None, scope: str

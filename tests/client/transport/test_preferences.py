@@ -117,6 +117,28 @@ async def test_a_push_does_not_overtake_one_on_the_disk_of_a_server(
     assert servers.pushed == [ONE, TWO, TWO, TWO, ONE]
 
 
+async def test_a_late_response_of_an_earlier_push_does_not_end_the_order(
+    preferences: Preferences, servers: Servers
+) -> None:
+    await preferences.refresh()
+    await push(preferences)
+    gate = servers.gate = asyncio.Event()
+    stored = asyncio.create_task(push(preferences))
+    await asyncio.sleep(0)
+    servers.gate = None
+    servers.status = "buffered"
+    await push(preferences)
+    servers.status = "queued"
+    gate.set()
+    await stored
+    servers.owner = ONE
+    await preferences.refresh()
+    await push(preferences)
+    await push(preferences)
+
+    assert servers.pushed == [ONE, TWO, TWO, TWO, ONE]
+
+
 async def test_pushes_with_one_key_stay_together_while_one_is_in_progress(
     preferences: Preferences, servers: Servers
 ) -> None:

@@ -28,6 +28,10 @@ def orders(cluster: Cluster) -> Limited:
     return Limited(cluster)
 
 
+COUNT = "select queen.live_leases(d.group_id, true, now(), 100) from queen.deliveries d limit 1"
+CALLS = "select sum(calls)::integer from pg_stat_xact_user_functions where funcname = 'is_owned'"
+
+
 @pytest.fixture
 async def members(databases: dict[str, str]) -> AsyncIterator[Members]:
     async with Members.connected(databases) as members:
@@ -260,3 +264,16 @@ async def test_late_decisions_and_reports_change_nothing(cluster: Cluster, order
     for reports in (earlier, await orders.reports()):
         shares = await decide(group_id, wishes(reports, main=0, two=5, three=4))
         assert "three" not in shares or shares["three"].concurrency == 0
+
+
+async def test_a_pop_calls_no_function_per_lease(orders: Limited, members: Members) -> None:
+    """It counts all leases of its group while others wait."""
+    await orders.configure(concurrency_limit=10)
+    await orders.push("main", each=6)
+    await orders.pop_until(6)
+    connection = members.connections["main"]
+    async with connection.transaction():
+        await connection.execute("set local track_functions = 'all'")
+
+        assert await connection.fetchval(COUNT) == 6
+        assert not await connection.fetchval(CALLS)

@@ -314,7 +314,7 @@ async def test_messages_whose_removal_was_forgotten_are_missed(
 
 
 @pytest.mark.xfail(strict=True, raises=errors.DataLost, reason=_NO_BIRTHS)
-async def test_a_stream_continues_when_the_removal_of_what_it_has_read_was_forgotten(
+async def test_a_stream_continues_after_the_record_of_its_last_message_was_forgotten(
     cluster: Cluster, members: Members, reader: Reader
 ) -> None:
     """No later message is born in the former database, so its position stays there."""

@@ -1,6 +1,8 @@
 """A limit is divided by demand."""
 
-from queen.cluster.spread.limits.division import Use, divide
+import pytest
+
+from queen.cluster.spread.limits.division import Use, divide, turn_at
 
 
 def busy(share: int) -> Use:
@@ -45,3 +47,12 @@ def test_a_database_without_slots_gets_nothing() -> None:
 def test_a_lower_limit_is_divided_evenly() -> None:
     assert divide(3, [busy(3), busy(3), busy(3)], 0) == [1, 1, 1]
     assert divide(0, [busy(0), busy(0)], 1) == [0, 0]
+
+
+@pytest.mark.parametrize("period", [8, 12, 60, 120, 3600])
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_a_rate_of_one_message_per_period_reaches_all_databases(period: int, count: int) -> None:
+    """The database that has its turn claims the message when the period ends."""
+    times = range(1_700_000_000, 1_700_000_000 + 60 * period, period)
+    found = [divide(1, [busy(0)] * count, turn_at(time)).index(1) for time in times]
+    assert {*found} == {*range(count)}

@@ -59,6 +59,8 @@ class _Held(msgspec.Struct, eq=False):
     urls: Sequence[str]
     requests: int = 0
     is_buffered: bool = False
+    buffered: int = 0
+    """The number of such responses."""
 
 
 class Preferences:
@@ -95,11 +97,17 @@ class Preferences:
         if held is None:
             held = self._held[unit] = _Held(self._preferring(items))
         held.requests += 1
+        buffered = held.buffered
         try:
             reply = await self._servers.exchange("POST", _PUSH, body, key=key, preferred=held.urls)
-            held.is_buffered = _BUFFERED in reply.body
-            if held.is_buffered:
+            if _BUFFERED in reply.body:
+                held.is_buffered = True
+                held.buffered += 1
                 held.urls = (reply.server,)
+            elif buffered == held.buffered:
+                # The server stores later pushes behind those on its disk. An earlier one proves
+                # nothing.
+                held.is_buffered = False
         finally:
             held.requests -= 1
             if not held.requests and not held.is_buffered:

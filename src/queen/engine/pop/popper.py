@@ -68,6 +68,7 @@ class Popper:
     async def close(self) -> None:
         """Finish all waiting pops and the running calls."""
         self._is_closed = True
+        self.waiters.sent_home += 1
         for unit in self.waiters.all_units():
             if not unit.hurry():
                 unit.finish([])

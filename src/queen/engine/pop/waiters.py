@@ -175,6 +175,8 @@ class Waiters:
         self._by_group: dict[int, set[Target]] = {}
         self._open: set[Target] = set()
         """Targets that a new queue may concern: those without a queue, and those of a namespace."""
+        self.sent_home = 0
+        """How often all waiting pops were finished without messages."""
 
     def subscribe(self, signals: Signals) -> None:
         """Wake pops when messages arrive for them."""

@@ -1,5 +1,6 @@
 """How a limit is divided among databases."""
 
+import random
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -7,6 +8,8 @@ _LEAST: Final = 64
 """A database keeps at least this part of the limit."""
 _ROOM: Final = 8
 """A share has this part above what is used. One that is too low grows by this part of the limit."""
+_TURN_SECONDS: Final = 2.0
+"""How long a database has a limit that is too low for all."""
 
 
 class Use(NamedTuple):
@@ -31,6 +34,16 @@ class Use(NamedTuple):
         if self.is_short:
             return min(limit, 2 * self.share + limit // _ROOM + 1)
         return max(least, self.share if self.is_ready else self.used + self.used // _ROOM)
+
+
+def turn_at(seconds: float) -> int:
+    """
+    The turn at a time, the same in all processes.
+
+    It is random. If turns were regular, a rate whose period is a multiple of them would be free
+    again whenever the same database has its turn.
+    """
+    return random.Random(int(seconds / _TURN_SECONDS)).getrandbits(32)
 
 
 def divide(limit: int, uses: Sequence[Use], turn: int) -> list[int]:

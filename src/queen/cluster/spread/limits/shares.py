@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from queen import errors
-from queen.cluster.spread.limits.division import Use, divide
+from queen.cluster.spread.limits.division import Use, divide, turn_at
 from queen.engine.engine import Engine
 from queen.engine.runtime.periodic import PeriodicTask
 from queen.store.cluster.shares import Share
@@ -31,8 +31,6 @@ _OTHERS_SECONDS: Final = 1.5
 """How often the other processes check whether the first one has ended."""
 _PASSES: Final = 3
 """One pass lowers shares, and the next one gives the free part to another database."""
-_TURN_SECONDS: Final = 2.0
-"""How long a database has a limit that is too low for all."""
 _FAILURES: Final = (errors.ServiceError, errors.OutcomeUnknown, TimeoutError)
 _KINDS: Final = ("rate", "concurrency")
 
@@ -138,7 +136,7 @@ def _wishes(reports: _Reports, group_id: int, absent: Record | None) -> list[_Re
         limit = max(0, first[f"{kind}_limit"] - (absent[kind] if absent else 0))
         limited = [row for row in rows.values() if row[f"{kind}_limit"] is not None]
         uses = [_use(kind, row, limit) for row in limited]
-        wishes = divide(limit, uses, int(time.time() / _TURN_SECONDS))
+        wishes = divide(limit, uses, turn_at(time.time()))
         for row, wish in zip(limited, wishes, strict=True):
             row[f"{kind}_wish"] = wish
             is_over = is_over and wish == _share(kind, row)

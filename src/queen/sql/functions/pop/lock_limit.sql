@@ -112,6 +112,8 @@ end
 $$;
 
 -- The leases of a group that have not expired, at most p_most. Of a spread queue, those in slots that this database owns.
+--
+-- A pop counts all leases of its group, so the slots are not read by a call of queen.is_owned per lease.
 create or replace function queen.live_leases (p_group_id bigint, p_is_spread boolean, p_now timestamptz, p_most bigint)
   returns bigint
   language plpgsql
@@ -124,9 +126,8 @@ begin
       select 1
       from queen.deliveries d
       where d.group_id = p_group_id and d.held and d.until > p_now
-        -- As queen.is_owned, but without a call for each lease.
         and (not p_is_spread or not exists (
-          select 1 from queen.slots s where s.slot = d.partition_id >> 53 and s.state <> 'owned' offset 0
+          select 1 from queen.slots s where s.slot = (d.partition_id >> 53)::smallint and s.state <> 'owned'
         ))
       limit p_most
     ) d

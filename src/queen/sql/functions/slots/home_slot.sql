@@ -1,6 +1,6 @@
 -- The slot of a new queue: that of its namespace or, if it has none, of its name. So the queues of a namespace are together.
 --
--- Slots 960 to 1023 are left for queues that are placed by hand. Slot 0 is used until the hashed slots are open. Where there are
+-- Slots 960 to 1023 are left for pinned partitions. Slot 0 is used until the hashed slots are open. Where there are
 -- several databases, the slot of a name is decided once (queen.homes).
 create or replace function queen.home_slot (p_name text, p_namespace text)
   returns smallint
