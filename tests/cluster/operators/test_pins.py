@@ -74,3 +74,14 @@ async def test_pins_are_removed_before_the_first_message(server: Server, shell: 
         with pytest.raises(errors.Conflict, match="exists in database main"):
             await queen.admin.pin("events", OTHER, "two")
         assert await queen.admin.pins() == [pinned.pin]
+
+
+async def test_a_pin_and_its_removal_over_http(server: Server) -> None:
+    pinned = await server.post(
+        "/shards/pins", {"queue": "events", "partition": HOT, "database": "main"}
+    )
+    assert (pinned.status, pinned.body["pin"]["slot"]) == (201, 960)
+
+    unpinned = await server.post("/shards/unpin", {"queue": "events", "partition": HOT})
+    assert unpinned.status == 200
+    assert (await server.get("/shards/pins")).body["pins"] == []
