@@ -25,6 +25,8 @@ create or replace function queen.now () returns timestamptz language sql volatil
 $$
 """
 """Time passes at the same speed in all databases, and a program takes almost none."""
+_MOST_ADDED: Final = 2
+"""Databases that are added share one PostgreSQL server, whose connections are limited."""
 _FLUSH: Final = "set synchronous_commit = on; select pg_logical_emit_message(true, 'test', '')"
 """A commit that waits for the disk, and so for all commits before it."""
 
@@ -154,7 +156,9 @@ class ClusterWorld(World):
         await self._connect()
 
     async def add(self) -> None:
-        """Let a new database join. Servers start again for that."""
+        """Let a new database join, up to a limit. Servers start again for that."""
+        if len(self._databases) - len(self._servers) >= _MOST_ADDED:
+            return
         await self._settled()
         await self._disconnect()
         self._added += 1
