@@ -4,7 +4,7 @@ import { plural } from "../lib/format";
 
 export const texts = {
   one: "This server has one database",
-  oneHelp: (name: string, queues: string) => `It is named ${name} and has ${queues}. Add databases when one PostgreSQL server is no longer enough.`,
+  oneHelp: (name: string, queues: string) => `It is named ${name} and has ${queues}. If one PostgreSQL server can't carry your load, add a database.`,
   guide: "How to use several databases",
   databases: "Databases",
   available: "available",

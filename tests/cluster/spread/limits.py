@@ -43,7 +43,7 @@ class Limited:
         return found
 
     async def pop_until(self, count: int, **fields: Any) -> list[Delivery]:  # noqa: ANN401
-        """Pop until there are this many deliveries, and check that there are no more."""
+        """Pop this many deliveries, and check that the next pop is empty."""
         found: list[Delivery] = []
 
         async def are_there() -> bool:

@@ -80,8 +80,8 @@ class Pins:
         row = await self._definitions.reserve_pin(queue, partition, slots)
         if row is None:
             raise errors.SlotBusy(
-                f"{len(RESERVED)} partitions are pinned, and there are no more slots for pins."
-                " Unpin one with `queen shard unpin`"
+                f"{len(RESERVED)} partitions are pinned, and each needs its own slot. Unpin one"
+                " with `queen shard unpin`"
             )
         found = self._pin(queue, partition, row)
         if found.is_ready:

@@ -51,7 +51,7 @@ end
 $$;
 
 -- Make sure that a group has its row of limits. There is one row, whatever its version is.
--- Locks: an advisory lock of the group's limits, if there is no row.
+-- Locks: an advisory lock of the group, while it creates the group's row.
 create or replace function queen.add_limit (p_group_id bigint)
   returns void
   language plpgsql
